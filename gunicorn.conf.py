@@ -20,6 +20,9 @@ preload_app = False
 # No proxy is believed on its word, not even one on this machine (the default).
 forwarded_allow_ips = ""
 
+# It would be opened in the home folder, where two consoles meet.
+control_socket_disable = True
+
 # Off, and where it is turned on without query strings: filters and addresses stay private.
 accesslog = None
 access_log_format = '%(t)s "%(m)s %(U)s" %(s)s %(B)s %(L)ss'

@@ -1,0 +1,90 @@
+"""What gunicorn.conf.py keeps: this machine only, no proxy believed, nothing private in a log."""
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 20
+SERVE = (sys.executable, "-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"))
+APP = """
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{environ['wsgi.url_scheme']} {environ['REMOTE_ADDR']}".encode()]
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder with an application in it."""
+    (tmp_path / "served.py").write_text(APP)
+    return tmp_path
+
+
+@pytest.fixture
+def port(place):
+    """Serve the application as the Procfile serves the console, with an access log."""
+    number = free_port()
+    environ = {**os.environ, "PORT": str(number), "PYTHONPATH": str(place)}
+    with (place / "log").open("w") as log:
+        server = subprocess.Popen(
+            [*SERVE, "--access-logfile", "-", "served:app"], env=environ, stdout=log, stderr=log
+        )
+    yield number
+    server.terminate()
+    server.wait(SECONDS)
+
+
+def get(port, path, headers):
+    """Ask until the server listens, and return what it says."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        conn = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        try:
+            conn.request("GET", path, headers=headers)
+            return conn.getresponse().read().decode()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "it never listened"
+            time.sleep(0.05)
+        finally:
+            conn.close()
+
+
+def test_no_header_makes_a_request_look_secure_or_come_from_elsewhere(port):
+    spoofed = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.2.3"}
+    assert get(port, "/", spoofed) == "http 127.0.0.1"
+
+
+def test_the_access_log_has_no_query_string(port, place):
+    get(port, "/jobs?name=canary", {})
+    log = place / "log"
+    deadline = time.monotonic() + SECONDS
+    while '"GET /jobs"' not in log.read_text():
+        assert time.monotonic() < deadline, "never logged"
+        time.sleep(0.05)
+    assert "canary" not in log.read_text()
+
+
+def test_no_control_socket_is_opened_in_the_home_folder(place):
+    printed = subprocess.run(
+        [*SERVE, "--print-config", "served:app"],
+        env={**os.environ, "PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    settings = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "=" in line)
+    told = {name.strip(): value.strip() for name, value in settings.items()}
+    assert told["control_socket_disable"] == "True"
