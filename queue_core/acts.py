@@ -1,0 +1,194 @@
+"""Acts: what a person does to jobs, signed, in the same statement as the change."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, LiteralString
+from uuid import UUID
+
+import psycopg
+
+from queue_core.codes import check_code, check_note
+from queue_core.database import contention, rows, transaction, value
+from queue_core.errors import ContendedError, OptionError, TransitionRefusedError
+from queue_core.queries.places import Place, locate
+from queue_core.states import MOVES, QUEUED, Act, State
+
+Why = Literal["not_found", "wrong_state", "moved_on", "already_asked"]
+Seen = Mapping[UUID, tuple[str, int]]
+
+MOST_JOBS: Final = 1_000
+LOOKS: Final = 20
+"""How often a job may slip from place to place under an act before it counts as contended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActOutcome:
+    """What came of an act on one job.
+
+    Applied: `act` and `act_id` name the ledger's entry; `state` and `attempt` are the job's
+    now. Refused: `why` says so, `act` is what was asked for, and state and attempt are the
+    job's as found (None where there is no such job).
+    """
+
+    job_id: UUID
+    applied: bool
+    act: str
+    act_id: int | None
+    state: State | None
+    attempt: int | None
+    why: Why | None = None
+
+    def raise_if_refused(self) -> "ActOutcome":
+        """Return this outcome, or raise TransitionRefusedError where it was refused."""
+        if self.why:
+            raise TransitionRefusedError(self.job_id, self.act, self.why, self.state)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who signs an act and why, checked when it is made. Never logged, so not in `repr`.
+
+    Raises NotACodeError for `by` and `reason`, NoteError for the note, before anything is
+    written.
+    """
+
+    by: str
+    reason: str
+    note: str | None = None
+    via: str = "code"
+    bulk_id: UUID | None = None
+
+    def __post_init__(self) -> None:
+        """Check the codes and the note."""
+        check_code(self.by, "by")
+        check_code(self.reason, "reason")
+        object.__setattr__(self, "note", check_note(self.note))
+
+    def __repr__(self) -> str:
+        """Name the way the act came in, and nothing that a person wrote."""
+        return f"Signature(via={self.via!r})"
+
+    def parameters(self) -> dict[str, object]:
+        """Return what the statements of an act bind."""
+        return {
+            "by": self.by,
+            "reason": self.reason,
+            "note": self.note,
+            "via": self.via,
+            "bulk_id": self.bulk_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A row of a statement that ends with the clause SIGNED."""
+
+    job_id: UUID
+    act: Act
+    act_id: int
+    state: State
+    attempt: int
+
+    def outcome(self) -> ActOutcome:
+        return ActOutcome(self.job_id, True, self.act, self.act_id, self.state, self.attempt)
+
+
+def perform(  # noqa: PLR0917 - called by the acts alone
+    conn: psycopg.Connection[object],
+    verb: str,
+    statement: LiteralString,
+    ids: Iterable[UUID],
+    signature: Signature,
+    seen: Seen | None,
+) -> list[ActOutcome]:
+    """Run an act's statement on `ids` until each job is changed or refused for a reason.
+
+    Answers in the order given, each job once. A statement sees one snapshot, and a job can
+    slip to another place while it waits, so finding nothing means: look where the job
+    stands; where the act applies there, run it again; only otherwise it is refused. Raises
+    ContendedError, with nothing written, for a job that slips 20 times, for lock time-outs
+    and in transactions stricter than READ COMMITTED.
+    """
+    asked = list(dict.fromkeys(ids))
+    if len(asked) > MOST_JOBS:
+        message = f"at most {MOST_JOBS} jobs can be changed in one commit"
+        raise OptionError(message)
+    require_read_committed(conn)
+    done: dict[UUID, ActOutcome] = {}
+    with contention(), transaction(conn):
+        for _ in range(LOOKS):
+            pending = sorted(job_id for job_id in asked if job_id not in done)
+            if not pending:
+                break
+            parameters = signature.parameters() | _wanted(pending, seen)
+            for changed in rows(conn, statement, parameters, _Changed):
+                done[changed.job_id] = changed.outcome()
+            missed = [job_id for job_id in pending if job_id not in done]
+            done |= _refusals(conn, verb, missed, seen)
+        else:
+            if len(done) < len(asked):
+                message = "the jobs kept moving; nothing was written, so look again and retry"
+                raise ContendedError(message)
+    return [done[job_id] for job_id in asked]
+
+
+ISOLATION = """
+SELECT current_setting('transaction_isolation')
+"""
+
+
+def require_read_committed(conn: psycopg.Connection[object]) -> None:
+    """Raise ContendedError in a transaction that cannot see others' commits.
+
+    Under REPEATABLE READ or SERIALIZABLE looking again shows the same old snapshot.
+    """
+    if value(conn, ISOLATION, {}) != "read committed":
+        message = "acts need a READ COMMITTED transaction: a stricter one cannot look again"
+        raise ContendedError(message)
+
+
+def _wanted(ids: Sequence[UUID], seen: Seen | None) -> dict[str, object]:
+    saw = [seen.get(job_id) if seen else None for job_id in ids]
+    return {
+        "ids": list(ids),
+        "seen_states": [_kind(each[0]) if each else None for each in saw],
+        "seen_attempts": [each[1] if each else None for each in saw],
+    }
+
+
+def _kind(state: str) -> str:
+    """Ready, waiting and blocked count as one: a job falls due while a reason is typed."""
+    return "queued" if state in QUEUED else state
+
+
+def _refusals(
+    conn: psycopg.Connection[object], verb: str, ids: Sequence[UUID], seen: Seen | None
+) -> dict[UUID, ActOutcome]:
+    """Return the refusals among `ids`; a job that is missing here is to be tried again."""
+    if not ids:
+        return {}
+    places = locate(conn, ids)
+    refused: dict[UUID, ActOutcome] = {}
+    for job_id in ids:
+        place = places.get(job_id)
+        why = _why_not(verb, place, seen.get(job_id) if seen else None)
+        if why:
+            state, attempt = (place.state, place.attempt) if place else (None, None)
+            refused[job_id] = ActOutcome(job_id, False, _ASKED[verb], None, state, attempt, why)
+    return refused
+
+
+_NEED_BODY: Final = frozenset({"retry", "release"})
+_ASKED: Final = {"cancel": "cancelled", "retry": "retried", "release": "released"}
+
+
+def _why_not(verb: str, place: Place | None, saw: tuple[str, int] | None) -> Why | None:
+    """Say why `verb` does not apply to a job that stands at `place`; None where it does."""
+    if place is None or (verb in _NEED_BODY and not place.has_body):
+        return "not_found"
+    if saw and (_kind(saw[0]), saw[1]) != (_kind(place.state), place.attempt):
+        return "moved_on"
+    if place.state not in MOVES[verb].sources:
+        return "wrong_state"
+    return "already_asked" if place.stop_requested_at else None

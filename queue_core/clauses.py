@@ -1,0 +1,77 @@
+"""Pieces of SQL that several transitions share: whole CTEs, joined by `+`."""
+
+from typing import Final, LiteralString
+
+WANTED: Final[LiteralString] = """
+WITH wanted AS (
+    SELECT wanted.id, wanted.seen_state, wanted.seen_attempt
+    FROM unnest(%(ids)s::uuid[], %(seen_states)s::text[], %(seen_attempts)s::integer[])
+        AS wanted (id, seen_state, seen_attempt)
+),
+"""
+"""The jobs an act is for, with what the person saw of each (NULL: nothing said)."""
+
+SIGNED: Final[LiteralString] = """
+signed AS (
+    INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt,
+        reason, note, bulk_id, via)
+    SELECT %(by)s, changed.act, 'job', changed.id, changed.name, changed.attempt,
+        %(reason)s, %(note)s::text, %(bulk_id)s::uuid, %(via)s
+    FROM changed
+    ORDER BY changed.id
+    RETURNING acts.id, acts.subject_id
+)
+SELECT changed.id AS job_id, changed.act, signed.id AS act_id, changed.state, changed.attempt
+FROM changed
+JOIN signed ON signed.subject_id = changed.id
+"""
+"""Ends a statement: one act for each row of `changed` (id, name, attempt, act, state)."""
+
+REQUEUED: Final[LiteralString] = """
+requeued AS (
+    INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempt, attempts_allowed)
+    SELECT again.id, again.queue, again.name, -again.priority, now(), again.attempt,
+        again.attempt + 1
+    FROM again
+),
+"""
+"""One more attempt, due now, for each row of `again` (id, queue, name, priority, attempt)."""
+
+REPORT: Final[LiteralString] = """
+WITH report AS (
+    SELECT report.*, now() - make_interval(secs => report.seconds) AS began_at
+    FROM unnest(%(ids)s::uuid[], %(attempts)s::integer[], %(seconds)s::double precision[],
+        %(child_pids)s::integer[])
+        AS report (id, attempt, seconds, child_pid)
+),
+"""
+"""What a worker says of its runs: which, since when (children count monotonic seconds)."""
+
+TAKEN: Final[LiteralString] = """
+taken AS (
+    DELETE FROM countersign.running
+    USING report
+    WHERE running.id = report.id
+        AND running.attempt = report.attempt
+        AND running.worker = %(worker)s
+    RETURNING running.id, running.attempt, running.worker, running.claimed_at, running.queue,
+        running.name, running.rank, running.run_at, running.attempts_allowed, running.on_lost,
+        running.stop_requested_at,
+        COALESCE(running.started_at, report.began_at) AS started_at,
+        COALESCE(report.child_pid, running.child_pid) AS child_pid
+),
+"""
+"""The fence: only a run that still holds its claim is taken out of `running`."""
+
+FAILURE: Final[LiteralString] = """
+failure AS (
+    SELECT failure.*
+    FROM unnest(%(ids)s::uuid[], %(attempts)s::integer[], %(outcomes)s::text[],
+        %(retryables)s::boolean[], %(waits)s::double precision[], %(signals)s::integer[],
+        %(errors)s::text[], %(error_types)s::text[], %(error_places)s::text[],
+        %(tracebacks)s::text[])
+        AS failure (id, attempt, outcome, retryable, wait, signal, error, error_type, error_place,
+            traceback)
+),
+"""
+"""Why each reported run did not complete its job."""

@@ -1,0 +1,133 @@
+"""Connections to Postgres: how they are opened, and what their failures are called."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Final, LiteralString, TypeVar
+
+import psycopg
+from psycopg import conninfo, pq
+from psycopg.rows import BaseRowFactory, DictRow, class_row, dict_row, scalar_row
+
+from queue_core.errors import ContendedError, DatabaseAwayError
+
+Row = TypeVar("Row")
+AnyConnection = psycopg.Connection[object]
+"""A caller's connection: any row factory, autocommit or not."""
+
+CONNECT_SECONDS: Final = 10
+LOST_STATES: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+LOCK_STATES: Final = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
+
+
+def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[DictRow]:
+    """Open an autocommit connection whose rows are dicts; `name` is its application name.
+
+    `options` are server settings such as `-c lock_timeout=200ms`. Raises
+    DatabaseAwayError with a text that holds neither password nor arguments.
+    """
+    try:
+        return psycopg.Connection[DictRow].connect(
+            conninfo.make_conninfo(url, **_extras(url, options)),
+            autocommit=True,
+            row_factory=dict_row,
+            application_name=name,
+            connect_timeout=CONNECT_SECONDS,
+        )
+    except psycopg.ProgrammingError:
+        # The parser's own text repeats the URL, password and all.
+        message = "the database's URL cannot be read: write postgresql://user@host/database"
+        raise DatabaseAwayError(message) from None
+    except psycopg.Error as error:
+        message = f"cannot reach {describe(url)}: {first_line(error)}"
+        raise DatabaseAwayError(message) from None
+
+
+def describe(url: str) -> str:
+    """Name the database and host of `url` for a person, never its password."""
+    try:
+        parts = conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        return "the database (its URL cannot be read)"
+    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
+    return f"database {parts.get('dbname') or '(default)'} on {host}"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a connection error: the later ones can repeat values."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def rows(
+    conn: psycopg.Connection[object],
+    statement: LiteralString,
+    parameters: Mapping[str, object],
+    shape: type[Row],
+) -> list[Row]:
+    """Run `statement` and return its rows as `shape`, whatever the connection's row factory.
+
+    On a connection without autocommit this opens the caller's transaction, as any
+    statement does, and never commits it.
+    """
+    return fetch(conn, statement, parameters, class_row(shape))
+
+
+def fetch(
+    conn: psycopg.Connection[object],
+    statement: LiteralString,
+    parameters: Mapping[str, object],
+    factory: BaseRowFactory[Row],
+) -> list[Row]:
+    """Run `statement` and return its rows as `factory` makes them."""
+    with psycopg.Cursor(conn, row_factory=factory) as cursor:
+        return cursor.execute(statement, parameters).fetchall()
+
+
+def value(
+    conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
+) -> object:
+    """Run `statement` and return the first column of its first row, or None without a row."""
+    with psycopg.Cursor(conn, row_factory=scalar_row) as cursor:
+        return cursor.execute(statement, parameters).fetchone()
+
+
+def execute(
+    conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
+) -> int:
+    """Run `statement` and return how many rows it touched."""
+    with psycopg.Cursor(conn) as cursor:
+        return cursor.execute(statement, parameters).rowcount
+
+
+@contextmanager
+def transaction(conn: psycopg.Connection[object]) -> Generator[None]:
+    """Make the block all or nothing without ever committing the caller's transaction.
+
+    In autocommit it is a transaction of its own; otherwise a savepoint inside the
+    caller's, which is opened first: psycopg would commit one that it had to open itself.
+    """
+    if not conn.autocommit and conn.info.transaction_status == pq.TransactionStatus.IDLE:
+        with psycopg.Cursor(conn) as cursor:
+            cursor.execute("SELECT")
+    with conn.transaction():
+        yield
+
+
+@contextmanager
+def contention() -> Generator[None]:
+    """Turn lock time-outs, deadlocks and serialization failures into ContendedError."""
+    try:
+        yield
+    except LOCK_STATES:
+        message = "others are changing the same jobs; nothing was written, so try again"
+        raise ContendedError(message) from None
+
+
+def _extras(url: str, options: str) -> dict[str, str]:
+    given = str(conninfo.conninfo_to_dict(url).get("options") or "")
+    both = f"{given} {options}".strip()
+    return {"options": both} if both else {}

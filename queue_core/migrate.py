@@ -1,0 +1,94 @@
+"""Migrations: the files of `migrations/` applied once each, in order, one boot at a time."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from queue_core.database import execute, value
+from queue_core.errors import SchemaError
+from queue_core.queries.migrations import Migration, known, missing
+
+LOCK_KEY: Final = 0x636F756E746572
+"""The advisory lock of whoever migrates: `counter` in bytes."""
+POLL_SECONDS: Final = 0.1
+LONGEST_WAIT_SECONDS: Final = 120.0
+LOCK_TRIES: Final = 10
+
+
+def migrate(conn: psycopg.Connection[object]) -> list[str]:
+    """Apply what this database lacks and return the names applied; safe to repeat and to race.
+
+    `conn` must be in autocommit and belong to the owner. One process migrates at a
+    time; the others wait for it, at most two minutes. Raises SchemaError where an
+    applied file was edited or the database is newer than this code.
+    """
+    with _alone(conn):
+        pending = missing(conn)
+        for migration in pending:
+            _apply(conn, migration)
+        execute(conn, MAKE_PARTITIONS, {})
+    return [migration.name for migration in pending]
+
+
+MAKE_PARTITIONS = "SELECT countersign.make_partitions()"
+
+
+def as_sql() -> str:
+    """Return all migrations as one psql script, each file a transaction that records itself."""
+    return "\n".join(
+        f"BEGIN;\n{migration.text.rstrip()}\n{_record(migration)}\nCOMMIT;\n"
+        for migration in known()
+    )
+
+
+def _apply(conn: psycopg.Connection[object], migration: Migration) -> None:
+    """Run one file, waiting out the locks of a busy queue: each try gives up after 5 s."""
+    for tries_left in reversed(range(LOCK_TRIES)):
+        try:
+            with conn.transaction():
+                conn.execute(migration.text.encode())
+                conn.execute(_record(migration).encode())
+        except psycopg.errors.LockNotAvailable:
+            if not tries_left:
+                message = f"migration {migration.name} could not get its locks; run it again"
+                raise SchemaError(message) from None
+            time.sleep(POLL_SECONDS)
+        else:
+            return
+
+
+def _record(migration: Migration) -> str:
+    return (
+        "INSERT INTO countersign.migrations (number, name, sha256) "
+        f"VALUES ({migration.number}, '{migration.name}', '{migration.sha256}');"
+    )
+
+
+TRY_LOCK = """
+SELECT pg_try_advisory_lock(%(key)s) AS got
+"""
+UNLOCK = """
+SELECT pg_advisory_unlock(%(key)s)
+"""
+
+
+@contextmanager
+def _alone(conn: psycopg.Connection[object]) -> Generator[None]:
+    # By polling: a call that waits for the lock would hold a snapshot all the while, and an
+    # index built concurrently by the one who has the lock waits for every snapshot.
+    give_up = time.monotonic() + LONGEST_WAIT_SECONDS
+    while not value(conn, TRY_LOCK, {"key": LOCK_KEY}):
+        if time.monotonic() > give_up:
+            message = "another process has been migrating for two minutes; see what holds it up"
+            raise SchemaError(message)
+        time.sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        if not conn.broken:
+            execute(conn, UNLOCK, {"key": LOCK_KEY})
+
+

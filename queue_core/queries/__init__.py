@@ -1,0 +1,1 @@
+"""What is read from the database: no function here changes anything."""

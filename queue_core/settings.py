@@ -1,0 +1,92 @@
+"""The settings, read once from the environment."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from queue_core.errors import SettingsError
+
+DEFAULT_STALE_SECONDS: Final = 60.0
+SHORTEST_STALE_SECONDS: Final = 1.0
+LONGEST_STALE_SECONDS: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process of Countersign was told; secrets are left out of its `repr`.
+
+    `database_url` is None where the embedded Postgres in `data` is to be used.
+    `stale_after` is in seconds.
+    """
+
+    database_url: str | None = field(repr=False)
+    owner_url: str | None = field(repr=False)
+    data: Path
+    secret_key: str | None = field(repr=False)
+    hosts: tuple[str, ...]
+    instance: str
+    stale_after: float
+    log: Literal["text", "json"]
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings from `environ` (default: the process's), refusing what cannot be used.
+
+    Raises SettingsError, naming the setting and never a secret's value.
+    """
+    environ = os.environ if environ is None else environ
+    url = environ.get("DATABASE_URL") or None
+    return Settings(
+        database_url=url,
+        owner_url=environ.get("QUEUE_OWNER_URL") or url,
+        data=data_folder(environ),
+        secret_key=environ.get("QUEUE_SECRET_KEY") or None,
+        hosts=tuple(
+            host.strip().lower()
+            for host in environ.get("QUEUE_HOSTS", "").split(",")
+            if host.strip()
+        ),
+        instance=environ.get("QUEUE_INSTANCE", "").strip()[:60],
+        stale_after=_stale_after(environ),
+        log=_log(environ),
+    )
+
+
+def data_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the embedded Postgres and the secret key: `QUEUE_DATA`.
+
+    Unset, it is /var/lib/countersign for root, since a server that dropped root's
+    rights cannot reach root's home, and the user's own data folder for anyone else.
+    """
+    chosen = environ.get("QUEUE_DATA", "").strip()
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/countersign")
+    base = environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "countersign"
+
+
+def _stale_after(environ: Mapping[str, str]) -> float:
+    text = environ.get("QUEUE_STALE_AFTER", "").strip() or str(DEFAULT_STALE_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not SHORTEST_STALE_SECONDS <= seconds <= LONGEST_STALE_SECONDS:
+        message = "QUEUE_STALE_AFTER must be a number of seconds from 1 to 86400"
+        raise SettingsError(message)
+    return seconds
+
+
+def _log(environ: Mapping[str, str]) -> Literal["text", "json"]:
+    match environ.get("QUEUE_LOG", "").strip().lower():
+        case "" | "text":
+            return "text"
+        case "json":
+            return "json"
+        case _:
+            message = "QUEUE_LOG must be text or json"
+            raise SettingsError(message)

@@ -1,0 +1,1 @@
+"""Transitions: one verb per module, one statement per verb; none commits."""

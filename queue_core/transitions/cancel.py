@@ -1,0 +1,92 @@
+"""ready | waiting | blocked -> cancelled, running -> running with a stop asked for: by a person."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import psycopg
+
+from queue_core.acts import ActOutcome, Seen, Signature, perform
+from queue_core.clauses import SIGNED, WANTED
+
+CANCEL = (
+    WANTED
+    + """
+from_ready AS (
+    DELETE FROM countersign.ready
+    USING wanted
+    WHERE ready.id = wanted.id
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = ready.attempt))
+    RETURNING ready.id, ready.name, ready.attempt
+),
+from_waiting AS (
+    DELETE FROM countersign.waiting
+    USING wanted
+    WHERE waiting.id = wanted.id
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = waiting.attempt))
+    RETURNING waiting.id, waiting.name, waiting.attempt
+),
+from_blocked AS (
+    DELETE FROM countersign.blocked
+    USING wanted
+    WHERE blocked.id = wanted.id
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = blocked.attempt))
+    RETURNING blocked.id, blocked.name, blocked.attempt
+),
+asked AS (
+    UPDATE countersign.running
+    SET stop_requested_at = now()
+    FROM wanted
+    WHERE running.id = wanted.id
+        AND running.stop_requested_at IS NULL
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
+    RETURNING running.id, running.name, running.attempt
+),
+left_queue AS (
+    SELECT * FROM from_ready
+    UNION ALL
+    SELECT * FROM from_waiting
+    UNION ALL
+    SELECT * FROM from_blocked
+),
+ended AS (
+    INSERT INTO countersign.ended (id, state, attempt)
+    SELECT left_queue.id, 'cancelled', left_queue.attempt
+    FROM left_queue
+),
+changed AS (
+    SELECT left_queue.id, left_queue.name, left_queue.attempt, 'cancelled' AS act,
+        'cancelled' AS state
+    FROM left_queue
+    UNION ALL
+    SELECT asked.id, asked.name, asked.attempt, 'cancel_requested', 'running'
+    FROM asked
+),
+"""
+    + SIGNED
+)
+
+
+def cancel(
+    conn: psycopg.Connection[object],
+    ids: Iterable[UUID],
+    *,
+    by: str,
+    reason: str,
+    note: str | None = None,
+    seen: Seen | None = None,
+    via: str = "code",
+    bulk_id: UUID | None = None,
+) -> list[ActOutcome]:
+    """Cancel queued jobs; of running ones ask that they stop, which kills nothing.
+
+    Signed by `by` for `reason`, in the caller's transaction. `seen` is what the person saw
+    of each job (state, attempt): a job that has moved on since is refused. A second request
+    for a running job is refused as `already_asked`. Raises NotACodeError, NoteError,
+    ContendedError.
+    """
+    signature = Signature(by, reason, note, via, bulk_id)
+    return perform(conn, "cancel", CANCEL, ids, signature, seen)

@@ -1,0 +1,44 @@
+"""running -> completed: the handler returned."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import psycopg
+
+from queue_core.clauses import REPORT, TAKEN
+from queue_core.database import rows
+from queue_core.outcomes import Completed, Moved, RunReport, report_columns
+
+COMPLETE = (
+    REPORT
+    + """
+result AS (
+    SELECT result.id, result.value
+    FROM unnest(%(ids)s::uuid[], %(results)s::text[]) AS result (id, value)
+),
+"""
+    + TAKEN
+    + """
+ended AS (
+    INSERT INTO countersign.ended (id, state, attempt, worker, started_at, result)
+    SELECT taken.id, 'completed', taken.attempt, taken.worker, taken.started_at,
+        result.value::jsonb
+    FROM taken
+    JOIN result ON result.id = taken.id
+)
+SELECT taken.id, taken.attempt, 'completed' AS state
+FROM taken
+"""
+)
+
+
+def complete(
+    conn: psycopg.Connection[object], worker: UUID, reports: Sequence[RunReport]
+) -> list[Moved]:
+    """Record runs whose ending is Completed; returns those that still held their claim.
+
+    A result that Postgres cannot store raises psycopg.DataError for the whole batch.
+    """
+    results = [each.ending.result for each in reports if isinstance(each.ending, Completed)]
+    parameters = report_columns(worker, reports) | {"results": results}
+    return rows(conn, COMPLETE, parameters, Moved)

@@ -1,0 +1,194 @@
+"""-> ready | waiting: a job is asked for."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, LiteralString, TypeVar
+from uuid import UUID
+
+import psycopg
+
+from queue_core.acts import Signature
+from queue_core.clauses import SIGNED
+from queue_core.database import rows, transaction
+from queue_core.errors import ArgumentsError
+from queue_core.jobs import Enqueued, NewJob, encode
+from queue_core.registry import find
+
+Row = TypeVar("Row")
+MOST_PER_STATEMENT: Final = 1_000
+
+# Ids are made first and given out in order: ids of one call rise in the order of the jobs.
+ASKED: Final[LiteralString] = """
+WITH made AS (
+    SELECT fresh.id, row_number() OVER (ORDER BY fresh.id) AS position
+    FROM (SELECT countersign.new_id() AS id FROM generate_series(1, %(count)s)) AS fresh
+),
+asked AS MATERIALIZED (
+    SELECT made.id, asked.position, asked.name, asked.queue, asked.args, asked.priority,
+        asked.attempts, asked.time_limit,
+        COALESCE(asked.run_at, now() + make_interval(secs => asked.delay)) AS run_at
+    FROM unnest(%(names)s::text[], %(queues)s::text[], %(args)s::text[], %(priorities)s::smallint[],
+        %(attempts)s::integer[], %(time_limits)s::double precision[],
+        %(delays)s::double precision[], %(run_ats)s::timestamptz[])
+        WITH ORDINALITY AS asked (name, queue, args, priority, attempts, time_limit, delay, run_at,
+            position)
+    JOIN made ON made.position = asked.position
+),
+bodies AS (
+    INSERT INTO countersign.jobs (id, name, queue, args, priority, attempts, time_limit)
+    SELECT asked.id, asked.name, asked.queue, asked.args::jsonb, asked.priority, asked.attempts,
+        asked.time_limit
+    FROM asked
+),
+due AS (
+    INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempts_allowed)
+    SELECT asked.id, asked.queue, asked.name, -asked.priority, asked.run_at, asked.attempts
+    FROM asked
+    WHERE asked.run_at <= now()
+),
+later AS (
+    INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempts_allowed)
+    SELECT asked.id, asked.queue, asked.name, -asked.priority, asked.run_at, asked.attempts
+    FROM asked
+    WHERE asked.run_at > now()
+)
+"""
+ENQUEUE = (
+    ASKED
+    + """
+SELECT asked.id
+FROM asked
+ORDER BY asked.position
+"""
+)
+ENQUEUE_SIGNED = (
+    ASKED
+    + """,
+changed AS (
+    SELECT asked.id, asked.name, 0 AS attempt, 'enqueued' AS act,
+        CASE WHEN asked.run_at <= now() THEN 'ready' ELSE 'waiting' END AS state
+    FROM asked
+),
+"""
+    + SIGNED
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Created:
+    """A row of ENQUEUE."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A row of ENQUEUE_SIGNED."""
+
+    job_id: UUID
+    act: str
+    act_id: int
+    state: str
+    attempt: int
+
+
+def enqueue(  # noqa: PLR0913 - a job's options, each with its default
+    conn: psycopg.Connection[object],
+    job: str | Callable[..., object],
+    args: Mapping[str, object] | None = None,
+    *,
+    queue: str | None = None,
+    priority: int = 0,
+    delay: float | None = None,
+    run_at: datetime | None = None,
+    attempts: int | None = None,
+    time_limit: float | None = None,
+) -> Enqueued:
+    """Ask for a job on the caller's connection: it exists when the caller's transaction commits.
+
+    `job` is a declared name or its handler. `priority` (-32768 to 32767, higher first),
+    `delay` in seconds on the database's clock or `run_at` as an aware datetime, `attempts`
+    (unset: the default in force when it runs), `time_limit` in seconds. The arguments are
+    checked first; nothing is inserted on a failure. Raises UnknownNameError,
+    ArgumentsError, OptionError.
+    """
+    name = find(job).name
+    new = NewJob(
+        name=name,
+        args={} if args is None else args,
+        queue=queue,
+        priority=priority,
+        delay=delay,
+        run_at=run_at,
+        attempts=attempts,
+        time_limit=time_limit,
+    )
+    return enqueue_many(conn, [new])[0]
+
+
+def enqueue_many(conn: psycopg.Connection[object], jobs: Iterable[NewJob]) -> list[Enqueued]:
+    """Ask for many jobs, all or none; answers in the order given.
+
+    Errors as for `enqueue`, all found before anything is inserted.
+    """
+    columns = [_row(job) for job in jobs]
+    if not columns:
+        return []
+    created: list[Enqueued] = []
+    with transaction(conn):
+        for start in range(0, len(columns), MOST_PER_STATEMENT):
+            made = _insert(conn, ENQUEUE, columns[start : start + MOST_PER_STATEMENT], {}, _Created)
+            created += [Enqueued(row.id, created=True) for row in made]
+    return created
+
+
+def enqueue_signed(
+    conn: psycopg.Connection[object],
+    job: NewJob,
+    *,
+    by: str,
+    reason: str,
+    note: str | None = None,
+    via: str = "code",
+) -> Enqueued:
+    """Ask for a job as a person, with the act `enqueued` in the same statement.
+
+    Errors as for `enqueue`, and NotACodeError and NoteError.
+    """
+    signature = Signature(by, reason, note, via)
+    made = _insert(conn, ENQUEUE_SIGNED, [_row(job)], signature.parameters(), _Signed)
+    return Enqueued(made[0].job_id, created=True)
+
+
+def _row(job: NewJob) -> dict[str, object]:
+    """Check a job against what is declared under its name and return its columns."""
+    handler = find(job.name)
+    args = encode(job.name, job.args)
+    handler.validate(job.args)
+    return {
+        "names": job.name,
+        "queues": job.queue or handler.queue,
+        "args": args,
+        "priorities": job.priority,
+        "attempts": job.attempts,
+        "time_limits": job.time_limit,
+        "delays": job.delay or 0.0,
+        "run_ats": job.run_at,
+    }
+
+
+def _insert(  # noqa: PLR0917 - shared by the two forms of one statement
+    conn: psycopg.Connection[object],
+    statement: LiteralString,
+    columns: Sequence[dict[str, object]],
+    signature: dict[str, object],
+    shape: type[Row],
+) -> list[Row]:
+    parameters = {key: [row[key] for row in columns] for key in columns[0]}
+    try:
+        return rows(conn, statement, parameters | {"count": len(columns)} | signature, shape)
+    except psycopg.DataError:
+        # The server's text would carry the arguments.
+        name = str(columns[0]["names"])
+        raise ArgumentsError(name, {"": "cannot be stored by Postgres"}) from None

@@ -1,0 +1,54 @@
+"""failed | cancelled -> ready: a person gives a job one more attempt."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import psycopg
+
+from queue_core.acts import ActOutcome, Seen, Signature, perform
+from queue_core.clauses import REQUEUED, SIGNED, WANTED
+
+RETRY = (
+    WANTED
+    + """
+again AS (
+    DELETE FROM countersign.ended
+    USING wanted, countersign.jobs
+    WHERE ended.id = ANY(%(ids)s)
+        AND ended.id = wanted.id
+        AND jobs.id = ended.id
+        AND ended.state IN ('failed', 'cancelled')
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
+    RETURNING ended.id, jobs.queue, jobs.name, jobs.priority, ended.attempt
+),
+"""
+    + REQUEUED
+    + """
+changed AS (
+    SELECT again.id, again.name, again.attempt, 'retried' AS act, 'ready' AS state
+    FROM again
+),
+"""
+    + SIGNED
+)
+
+
+def retry(
+    conn: psycopg.Connection[object],
+    ids: Iterable[UUID],
+    *,
+    by: str,
+    reason: str,
+    note: str | None = None,
+    seen: Seen | None = None,
+    via: str = "code",
+    bulk_id: UUID | None = None,
+) -> list[ActOutcome]:
+    """Queue failed or cancelled jobs again, due now, each for exactly one more attempt.
+
+    Attempts keep rising and the last error stays until the next run ends. Parameters and
+    errors as for `cancel`.
+    """
+    signature = Signature(by, reason, note, via, bulk_id)
+    return perform(conn, "retry", RETRY, ids, signature, seen)
