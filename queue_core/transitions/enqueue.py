@@ -1,6 +1,7 @@
 """-> ready | waiting: a job is asked for."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, LiteralString, TypeVar
@@ -11,7 +12,7 @@ import psycopg
 from queue_core.acts import Signature
 from queue_core.clauses import SIGNED
 from queue_core.database import rows, transaction
-from queue_core.errors import ArgumentsError
+from queue_core.errors import ArgumentsError, SchemaError
 from queue_core.jobs import Enqueued, NewJob, encode
 from queue_core.registry import find
 
@@ -133,14 +134,12 @@ def enqueue_many(conn: psycopg.Connection[object], jobs: Iterable[NewJob]) -> li
     Errors as for `enqueue`, all found before anything is inserted.
     """
     columns = [_row(job) for job in jobs]
-    if not columns:
-        return []
-    created: list[Enqueued] = []
-    with transaction(conn):
-        for start in range(0, len(columns), MOST_PER_STATEMENT):
-            made = _insert(conn, ENQUEUE, columns[start : start + MOST_PER_STATEMENT], {}, _Created)
-            created += [Enqueued(row.id, created=True) for row in made]
-    return created
+    starts = range(0, len(columns), MOST_PER_STATEMENT)
+    parts = [columns[start : start + MOST_PER_STATEMENT] for start in starts]
+    # One statement is all or nothing by itself, and spares two round trips.
+    with transaction(conn) if len(parts) > 1 else nullcontext():
+        made = [row for part in parts for row in _insert(conn, ENQUEUE, part, {}, _Created)]
+    return [Enqueued(row.id, created=True) for row in made]
 
 
 def enqueue_signed(
@@ -189,6 +188,9 @@ def _insert(  # noqa: PLR0917 - shared by the two forms of one statement
     try:
         return rows(conn, statement, parameters | {"count": len(columns)} | signature, shape)
     except psycopg.DataError:
-        # The server's text would carry the arguments.
+        # The server's text would carry the arguments; so would that of a failed check below.
         name = str(columns[0]["names"])
         raise ArgumentsError(name, {"": "cannot be stored by Postgres"}) from None
+    except psycopg.errors.CheckViolation:
+        message = "the tables do not take this job: see what `flask queue check` says"
+        raise SchemaError(message) from None
