@@ -29,6 +29,7 @@ SECONDS_PER_MUTANT: Final = 180
 SECONDS_UNBROKEN: Final = 600
 SECONDS_TO_TIDY: Final = 15
 MARKER: Final = "COUNTERSIGN_MUTANT"  # in the environment of all that a test starts
+NOT_COPIED: Final = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", ".coverage*")
 TESTS_FAILED: Final = 1  # pytest's exit code; the others say that nothing was tested
 KEYS: Final = {"name", "file", "old", "new", "test"}
 PYTEST: Final = ("-m", "pytest", "-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider")
@@ -173,29 +174,14 @@ def tell(verdict: Verdict) -> None:
 
 @contextmanager
 def copy_of_the_tree() -> Iterator[Path]:
-    """Yield a folder with a copy of every file that belongs to the project."""
+    """Yield a folder with a copy of the project, without what tools and runs leave behind."""
     copy = Path(tempfile.mkdtemp(prefix="mutant-"))
     try:
-        for name in files_of_the_project():
-            target = copy / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target)
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED), dirs_exist_ok=True)
         yield copy
     finally:
         end_what_is_left(copy)
         shutil.rmtree(copy, ignore_errors=True)
-
-
-def files_of_the_project() -> list[str]:
-    """Return what git tracks or would track, relative to the root."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def environment(copy: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """The mutants' runner: what it refuses, what it kills, and that it sees a survivor."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,6 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "queue_core" / "__init__.py").write_text(CODE)
     (tmp_path / "console" / "__init__.py").write_text("")
     (tmp_path / "tests" / "test_twice.py").write_text(TESTS)
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "LIST", tmp_path / "tests" / "mutants.toml")
     return tmp_path

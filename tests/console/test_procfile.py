@@ -12,7 +12,7 @@ import pytest
 from console import procfile
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 20
+SECONDS = 10
 STUBBORN = """python3 -c 'import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open("deaf", "w").close()
@@ -27,7 +27,7 @@ time.sleep(600)
 
 
 def until(condition):
-    """Wait until `condition()` holds, at most twenty seconds."""
+    """Wait until `condition()` holds, at most ten seconds."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"

@@ -170,7 +170,7 @@ def run_start(*arguments, stdin=subprocess.DEVNULL, **settings):
         stdin=stdin,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=SECONDS / 3,
         check=False,
     )
 
