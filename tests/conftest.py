@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import conninfo, sql
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 
-from queue_core import Registry, embedded, fleet, migrate
+from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
+from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed, claim
+from queue_core.transitions.complete import complete
+from queue_core.transitions.fail import fail
+from queue_core.transitions.set_aside import set_aside
 
 CANARY = "canary-7c1e-do-not-repeat"
 """Stands in the arguments of tests' jobs; must be seen in no log line, error or page."""
@@ -55,7 +60,7 @@ def conn(migrated: embedded.Server) -> Iterator[psycopg.Connection[dict[str, obj
 
     `now()` stands still in it: move time by `run_at=` or by rows.
     """
-    with psycopg.connect(migrated.url, row_factory=dict_row) as connection:
+    with psycopg.Connection[DictRow].connect(migrated.url, row_factory=dict_row) as connection:
         yield connection
         connection.rollback()
 
@@ -77,7 +82,9 @@ class Database:
         return self._open(self.owner_url, autocommit=autocommit)
 
     def _open(self, url: str, *, autocommit: bool) -> psycopg.Connection[dict[str, object]]:
-        connection = psycopg.connect(url, autocommit=autocommit, row_factory=dict_row)
+        connection = psycopg.Connection[DictRow].connect(
+            url, autocommit=autocommit, row_factory=dict_row
+        )
         return self._stack.enter_context(connection)
 
 
@@ -102,6 +109,13 @@ def make_database(server: embedded.Server) -> Iterator[Database]:
 @pytest.fixture
 def database(migrated: embedded.Server) -> Iterator[Database]:
     """Give a migrated database of the test's own."""
+    with make_database(migrated) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_database(migrated: embedded.Server) -> Iterator[Database]:
+    """Give a migrated database to a module's tests, each of which looks at its own jobs alone."""
     with make_database(migrated) as made:
         yield made
 
@@ -146,6 +160,81 @@ def claim_one() -> Callable[..., Claimed]:
         return claimed
 
     return claim_for
+
+
+TO_BLOCKED = """
+WITH gone AS (DELETE FROM countersign.ready WHERE ready.id = %s RETURNING ready.*)
+INSERT INTO countersign.blocked SELECT gone.*, 'account-7' FROM gone
+"""
+TO_WAITING = """
+WITH gone AS (DELETE FROM countersign.ready WHERE ready.id = %s RETURNING ready.*)
+INSERT INTO countersign.waiting SELECT gone.* FROM gone
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A job that a test brought to a place: its attempt so far, its queue, the run's worker."""
+
+    id: UUID
+    attempt: int
+    queue: str
+    worker: UUID
+
+    def report(self, ending: Ending, **known: Any) -> RunReport:
+        """Report an ending of the job's run."""
+        return RunReport(self.id, self.attempt, ending, **known)
+
+
+@pytest.fixture
+def job_in(registry: Registry, make_worker: Callable[..., UUID]) -> Callable[..., Made]:
+    """Give a function that brings a new job to a place by the moves that lead there.
+
+    The place is a state, or `due`: still in `waiting` though its time has come. The job
+    stands in a queue of its own.
+    """
+
+    def bring(
+        connection: psycopg.Connection[object],
+        place: str,
+        *,
+        attempts: int = 1,
+        on_lost: str = "attempts",
+    ) -> Made:
+        queue = f"line-{uuid.uuid4().hex[:12]}"
+        delay = 3_600.0 if place == "waiting" else None
+        job = enqueue(connection, "mail.send", {"address": CANARY}, queue=queue, delay=delay).id
+        if place in {"ready", "waiting", "blocked", "due", "cancelled"}:
+            _stand(connection, job, place)
+            return Made(job, 0, queue, uuid.uuid4())
+        made = Made(job, 1, queue, make_worker(connection))
+        names = [Claimable("mail.send", attempts, on_lost)]  # pyright: ignore[reportArgumentType]
+        claim(connection, worker=made.worker, names=names, queues=[queue], count=1)
+        _end(connection, made, place)
+        return made
+
+    return bring
+
+
+def _stand(connection: psycopg.Connection[object], job: UUID, place: str) -> None:
+    match place:
+        case "blocked":
+            connection.execute(TO_BLOCKED, [job])
+        case "due":
+            connection.execute(TO_WAITING, [job])
+        case "cancelled":
+            cancel(connection, [job], by="ops:setup", reason="test_needs_it")
+
+
+def _end(connection: psycopg.Connection[object], made: Made, place: str) -> None:
+    match place:
+        case "completed":
+            complete(connection, made.worker, [made.report(Completed())])
+        case "failed":
+            failed = Failed("ValueError: no such address", retryable=False)
+            fail(connection, made.worker, [made.report(failed)])
+        case "needs_review":
+            set_aside(connection, made.worker, [made.report(Unreadable("not JSON"))])
 
 
 @pytest.fixture(autouse=True)
