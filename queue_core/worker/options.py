@@ -1,0 +1,66 @@
+"""What a worker is told when it starts."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from queue_core.errors import OptionError
+from queue_core.jobs import check_name, check_seconds, check_whole
+from queue_core.settings import DEFAULT_STALE_SECONDS
+
+DEFAULT_GRACE_SECONDS: Final = 25.0
+MOST_PROCESSES: Final = 1_000
+
+
+def _processors() -> int:
+    return os.cpu_count() or 1
+
+
+def _any_queue() -> dict[str, int | None]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Where a worker finds its database and its jobs, and how it runs them.
+
+    `jobs` is `MODULE[:REGISTRY]`, imported by the children alone. `queues` maps the
+    queues to take from to their caps (None: up to all slots); empty means all queues.
+    `processes` is the number of slots. `grace` is how many seconds runs get to end after
+    SIGTERM, `stale_after` after how many silent seconds a worker is lost. Raises OptionError.
+    """
+
+    url: str = field(repr=False)
+    jobs: str
+    queues: Mapping[str, int | None] = field(default_factory=_any_queue)
+    processes: int = field(default_factory=_processors)
+    grace: float = DEFAULT_GRACE_SECONDS
+    name: str | None = None
+    stale_after: float = DEFAULT_STALE_SECONDS
+    log: Literal["text", "json"] = "text"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before anything is started."""
+        if not all(part.isidentifier() for part in self.jobs.replace(":", ".", 1).split(".")):
+            raise OptionError("the jobs are named MODULE or MODULE:REGISTRY, such as app.jobs:jobs")
+        for queue, cap in self.queues.items():
+            check_name(queue, "a queue's name")
+            if cap is not None:
+                check_whole(cap, f"the slots of queue {queue!r}", 1, MOST_PROCESSES)
+        check_whole(self.processes, "processes", 1, MOST_PROCESSES)
+        check_seconds(self.grace, "grace", zero=True)
+        check_seconds(self.stale_after, "stale_after")
+        if self.name is not None:
+            check_name(self.name, "the worker's name")
+
+    @property
+    def beat_seconds(self) -> float:
+        """The time between beats: a twelfth of the stale time, never under 20 ms."""
+        return max(self.stale_after / 12, 0.02)
+
+    @property
+    def silence_seconds(self) -> float:
+        """How long the worker may go without an acknowledged beat before it gives itself up."""
+        return math.fsum([self.stale_after / 3, self.stale_after / 3])

@@ -1,0 +1,58 @@
+"""The signals of the supervisor: requests to stop, counted, and a way to be woken."""
+
+import math
+import signal
+import socket
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Final
+
+SAME_REQUEST_SECONDS: Final = 1.0
+"""SIGINT and SIGTERM so close together are one request: a terminal and a manager each sent one."""
+
+
+class Signals:
+    """Counts in `stops` how often this process was asked to stop, and wakes who waits on `ears`."""
+
+    def __init__(self) -> None:
+        self.stops = 0
+        self._last: tuple[int, float] = (0, -math.inf)
+        self.ears, self._mouth = socket.socketpair()
+        self.ears.setblocking(False)
+        self._mouth.setblocking(False)
+
+    def catch(self) -> None:
+        """Take over SIGTERM, SIGINT and SIGCHLD, for the rest of the process's life.
+
+        They stay with us after the worker's end, so that an impatient second Ctrl-C does not
+        break off what is done at the exit of the process.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self._take)
+        signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+
+    def release(self) -> None:
+        """Stop waking."""
+        signal.set_wakeup_fd(-1)
+        self.ears.close()
+        self._mouth.close()
+
+    def wake(self) -> None:
+        """Wake the main thread, from any thread."""
+        with suppress(OSError):
+            self._mouth.send(b"\0")
+
+    def hush(self) -> None:
+        """Forget the calls that woke us."""
+        with suppress(BlockingIOError):
+            while self.ears.recv(4_096):
+                pass
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGCHLD:
+            return
+        (last, at), now = self._last, time.monotonic()
+        self._last = (number, now)
+        if number == last or now - at > SAME_REQUEST_SECONDS:
+            self.stops += 1
