@@ -1,0 +1,29 @@
+"""A problem that `check` found: a code for programs, what is wrong, how to mend it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "schema.missing",
+    "migration.edited",
+    "ledger.trigger_missing",
+    "ledger.trigger_disabled",
+    "ledger.one_role",
+    "job.two_places",
+    "job.no_place",
+    "partition.missing",
+    "run.unowned",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is not as it should be. `mend` is what to do about it."""
+
+    code: Code
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        """Say both in one sentence."""
+        return f"{self.what}: {self.mend}"

@@ -1,0 +1,178 @@
+"""Whether tables, columns, functions and indexes are as the migrations made them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import psycopg
+
+from queue_core.check.problem import Problem
+from queue_core.database import rows
+
+RESTORE: Final = (
+    "the statement that makes it is in `flask queue migrate --sql`, what it held in a backup"
+)
+
+
+def _columns(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "acts": _columns(
+            "id at by act subject_kind subject_id subject_name attempt reason note bulk_id via xid"
+        ),
+        "blocked": _columns("id queue name rank run_at attempt attempts_allowed serial_key"),
+        "ended": _columns(
+            "id state uncertain attempt worker started_at ended_at error error_type error_place "
+            "result"
+        ),
+        "job_states": _columns(
+            "id name queue state attempt attempts_allowed since worker priority created_at"
+        ),
+        "jobs": _columns("id name queue args priority attempts time_limit created_at"),
+        "migrations": _columns("number name sha256 applied_at"),
+        "operators": _columns("code role password_hash added_at disabled_at"),
+        "ready": _columns("id queue name rank run_at attempt attempts_allowed"),
+        "review": _columns(
+            "id entered_at why attempt worker claimed_at started_at child_pid signal error"
+        ),
+        "running": _columns(
+            "id attempt worker claimed_at queue name rank run_at attempts_allowed on_lost "
+            "child_pid started_at stop_requested_at"
+        ),
+        "runs": _columns(
+            "job_id attempt outcome worker child_pid signal claimed_at started_at ended_at error "
+            "error_type error_place traceback"
+        ),
+        "sessions": _columns("id token_sha256 operator created_at seen_at ended_at"),
+        "sign_in_failures": _columns("code address failures last_at"),
+        "waiting": _columns("id queue name rank run_at attempt attempts_allowed"),
+        "workers": _columns(
+            "id name host pid boot_id pid_namespace version queues slots started_at beat_at "
+            "stopped_at lost_at lost_by lost_rule"
+        ),
+    }
+)
+BODIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "is_code": "331f4e9bc9615d6d9f8bbd523d498fdd71eaceab42f9a63222ee941df5b97e62",
+        "lowest_id": "7da0626d02cea7392879a76b486f0c4033e9e3edcdf571785bb8bfe49b59c299",
+        "made_at": "4598215e267e26b4a0638c6fa4a02666e66a91f8dd9e9183a2237194823f47c3",
+        "make_partitions": "8e0669edab2e066caa1a569a3c526b0903c37714538d07e3bb73c2f56a79a843",
+        "new_id": "1bb1e5c973094efdd83753b03b1941f3d7044c1e5061764c12abf63377d35213",
+    }
+)
+"""The SHA-256 of each function's body; the ledger's own are in `ledger`."""
+INDEXES: Final = frozenset(
+    _columns(
+        "acts_of_job acts_pkey blocked_heads blocked_pkey ended_listed ended_pkey jobs_pkey "
+        "migrations_pkey operators_pkey ready_claim ready_pkey review_listed review_pkey "
+        "running_pkey running_stops runs_pkey sessions_open sessions_pkey "
+        "sessions_token_sha256_key sign_in_failures_pkey waiting_due waiting_pkey workers_live "
+        "workers_pkey"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    name: str
+    columns: list[str]
+
+
+TABLES = """
+SELECT pg_class.relname::text AS name, array_agg(pg_attribute.attname::text) AS columns
+FROM pg_catalog.pg_class
+JOIN pg_catalog.pg_attribute ON pg_attribute.attrelid = pg_class.oid
+    AND pg_attribute.attnum > 0
+    AND NOT pg_attribute.attisdropped
+WHERE pg_class.relnamespace = to_regnamespace('countersign')
+    AND pg_class.relkind IN ('r', 'p', 'v')
+    AND NOT pg_class.relispartition
+GROUP BY pg_class.relname
+"""
+
+
+def tables(conn: psycopg.Connection[object]) -> list[Problem]:
+    """Return a problem for each table, view or column that is not there."""
+    have = {table.name: table.columns for table in rows(conn, TABLES, {}, _Table)}
+    gone = [_missing(f"countersign.{name}") for name in COLUMNS if name not in have]
+    less = [
+        _missing(f"the column countersign.{name}.{column}")
+        for name, columns in COLUMNS.items()
+        for column in columns
+        if name in have and column not in have[name]
+    ]
+    return gone + less
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    name: str
+    sha256: str
+
+
+FUNCTIONS = """
+SELECT pg_proc.proname::text AS name,
+    encode(sha256(convert_to(pg_proc.prosrc, 'UTF8')), 'hex') AS sha256
+FROM pg_catalog.pg_proc
+WHERE pg_proc.pronamespace = to_regnamespace('countersign')
+"""
+
+
+def functions(conn: psycopg.Connection[object]) -> list[Problem]:
+    """Return a problem for each function that is not there or has another body."""
+    have = {function.name: function.sha256 for function in rows(conn, FUNCTIONS, {}, _Function)}
+    gone = [_missing(f"the function countersign.{name}") for name in BODIES if name not in have]
+    other = [
+        Problem(
+            "migration.edited",
+            f"the function countersign.{name} is not the one that its migration made",
+            "make it again as in `flask queue migrate --sql`, and find out who changed it",
+        )
+        for name, sha256 in BODIES.items()
+        if have.get(name, sha256) != sha256
+    ]
+    return gone + other
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    name: str
+    whole: bool
+
+
+# An index that is being built just now is not one that failed.
+EVERY_INDEX = """
+SELECT pg_class.relname::text AS name,
+    pg_index.indisvalid OR EXISTS (
+        SELECT FROM pg_catalog.pg_stat_progress_create_index
+        WHERE pg_stat_progress_create_index.index_relid = pg_index.indexrelid
+    ) AS whole
+FROM pg_catalog.pg_index
+JOIN pg_catalog.pg_class ON pg_class.oid = pg_index.indexrelid
+WHERE pg_class.relnamespace = to_regnamespace('countersign')
+"""
+
+
+def indexes(conn: psycopg.Connection[object]) -> list[Problem]:
+    """Return a problem for each index that is not there, and for each that is not whole."""
+    have = {index.name: index.whole for index in rows(conn, EVERY_INDEX, {}, _Index)}
+    gone = [_missing(f"the index countersign.{name}") for name in sorted(INDEXES - set(have))]
+    broken = [
+        Problem(
+            "schema.missing",
+            f"the index countersign.{name} is invalid, so nothing uses it",
+            f"run `REINDEX INDEX CONCURRENTLY countersign.{name}`, or drop it if it is a left-over",
+        )
+        for name, whole in have.items()
+        if not whole
+    ]
+    return gone + broken
+
+
+def _missing(what: str) -> Problem:
+    return Problem("schema.missing", f"{what} is missing", RESTORE)
