@@ -1,0 +1,68 @@
+"""The console: a Flask app that shows the queue, and signs what people do to it."""
+
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from jinja2 import StrictUndefined
+
+from console import (
+    database,
+    formats,
+    frame,
+    interrupted,
+    refusals,
+    rights,
+    secret_key,
+    security,
+    sessions,
+    timeline,
+)
+from console.views import health, jobs, overview, sign_in
+from queue_core.settings import Settings, from_environment
+
+__all__ = ["create_app"]
+
+
+class Console(Flask):
+    """A Flask app whose log never repeats a value, a reason, or who acted."""
+
+    def log_exception(self, exc_info: Any) -> None:  # noqa: ANN401 - Flask's interface
+        """Log what broke and where."""
+        refusals.log_safely(exc_info[1])
+
+
+def create_app(settings: Settings | None = None) -> Flask:
+    """Return the console as a WSGI app; connections are opened by its first request.
+
+    Raises SettingsError, and LookupError where a route has no entry in the table of rights.
+    """
+    settings = settings or from_environment()
+    app = Console("console", template_folder=_folder("templates"), static_folder=_folder("static"))
+    app.secret_key = secret_key.secret_key(settings)
+    app.jinja_env.undefined = StrictUndefined
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    database.init_app(app, settings)
+    security.init_app(app, settings)
+    sessions.init_app(app)
+    formats.init_app(app)
+    frame.init_app(app, settings.instance)
+    app.add_template_filter(timeline.said)
+    app.add_template_filter(timeline.tone)
+    refusals.init_app(app)
+    interrupted.init_app(app)
+    for rule in (security.check_host, security.check_origin, security.check_body):
+        app.before_request(rule)
+    for rule in (sessions.resume, rights.check, security.check_token):
+        app.before_request(rule)
+    for noun in (health, overview, jobs, sign_in):
+        app.register_blueprint(noun.pages)
+    rights.require_complete(app)
+    return app
+
+
+def _folder(name: str) -> str:
+    """In the wheel the files lie inside this package, in a checkout beside it."""
+    here = Path(__file__).resolve().parent
+    packaged = here / name
+    return str(packaged if packaged.is_dir() else here.parent / name)

@@ -1,0 +1,32 @@
+"""The look before serving: gunicorn does not begin on a database that is away or unsound."""
+
+import sys
+from typing import Final
+
+from queue_core import check, database, embedded
+from queue_core.errors import CountersignError, SettingsError
+from queue_core.settings import from_environment
+
+USAGE: Final = 2
+NO_DATABASE: Final = 3
+
+
+def require_sound() -> None:
+    """Return where the console can run; else end this process with one line and 2 or 3.
+
+    Its connection is closed again before anything is forked.
+    """
+    try:
+        settings = from_environment()
+        url = settings.database_url or embedded.start(settings.data).url
+        with database.connect(url, name="countersign console boot") as conn:
+            check.require_sound(conn)
+    except SettingsError as error:
+        _end(error, USAGE)
+    except CountersignError as error:
+        _end(error, NO_DATABASE)
+
+
+def _end(error: CountersignError, code: int) -> None:
+    sys.stderr.write(f"countersign console: {error}\n")
+    sys.exit(code)

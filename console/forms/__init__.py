@@ -1,0 +1,1 @@
+"""What pages send: one module for each noun."""
