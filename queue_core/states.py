@@ -47,7 +47,7 @@ MOVES: Final[Mapping[str, Move]] = MappingProxyType(
     {
         "enqueue": _move("", "ready waiting"),
         "promote": _move("waiting", "ready"),
-        "claim": _move("ready", "running needs_review"),
+        "claim": _move("ready", "running"),
         "complete": _move("running", "completed"),
         "fail": _move("running", "waiting failed cancelled needs_review"),
         "defer": _move("running", "waiting cancelled"),
