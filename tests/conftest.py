@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg import conninfo, sql
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow, dict_row, tuple_row
 
 from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
@@ -54,14 +54,29 @@ def _maintenance(server: embedded.Server) -> psycopg.Connection:
     return psycopg.connect(url, autocommit=True)
 
 
+@pytest.fixture(scope="session")
+def _session(migrated: embedded.Server) -> Iterator[list[psycopg.Connection[DictRow]]]:
+    """Keep the connection of `conn` open: the first statements of a new one take 20 ms and more."""
+    kept: list[psycopg.Connection[DictRow]] = []
+    yield kept
+    for connection in kept:
+        connection.close()
+
+
 @pytest.fixture
-def conn(migrated: embedded.Server) -> Iterator[psycopg.Connection[dict[str, object]]]:
+def conn(
+    migrated: embedded.Server, _session: list[psycopg.Connection[DictRow]]
+) -> Iterator[psycopg.Connection[dict[str, object]]]:
     """Give a connection of the service role whose one transaction is rolled back.
 
     `now()` stands still in it: move time by `run_at=` or by rows.
     """
-    with psycopg.Connection[DictRow].connect(migrated.url, row_factory=dict_row) as connection:
-        yield connection
+    if not _session or _session[-1].closed:
+        _session.append(psycopg.Connection[DictRow].connect(migrated.url))
+    connection = _session[-1]
+    connection.row_factory = dict_row
+    yield connection
+    if not connection.closed:
         connection.rollback()
 
 
@@ -235,6 +250,31 @@ def _end(connection: psycopg.Connection[object], made: Made, place: str) -> None
             fail(connection, made.worker, [made.report(failed)])
         case "needs_review":
             set_aside(connection, made.worker, [made.report(Unreadable("not JSON"))])
+
+
+TABLES = """
+SELECT pg_class.relname AS name
+FROM pg_class
+WHERE pg_class.relnamespace = 'countersign'::regnamespace
+    AND pg_class.relkind IN ('r', 'p')
+    AND NOT pg_class.relispartition
+"""
+
+
+@pytest.fixture
+def contents() -> Callable[[psycopg.Connection[Any]], dict[str, list[str]]]:
+    """Give a function that reads every row of every table, to see whether anything changed."""
+
+    def read(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+            for (table,) in cursor.execute(TABLES).fetchall():
+                query = sql.SQL("SELECT each::text FROM countersign.{} AS each ORDER BY 1")
+                rows = cursor.execute(query.format(sql.Identifier(table))).fetchall()
+                found[table] = [text for (text,) in rows]
+        return found
+
+    return read
 
 
 @pytest.fixture(autouse=True)
