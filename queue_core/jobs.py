@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,11 +14,19 @@ from queue_core.errors import ArgumentsError, OptionError
 MAX_NAME_CHARACTERS: Final = 200
 MAX_ARGS_BYTES: Final = 262_144
 MAX_ARGS_DEPTH: Final = 64
+MAX_NUMBER_BITS: Final = 14_284
+"""Of a whole number, a little under 4,300 digits: Python reads no longer ones back."""
+TOO_LARGE: Final = f"larger than {MAX_ARGS_BYTES // 1024} KiB; pass an id"
 LOWEST_PRIORITY: Final = -32_768
 HIGHEST_PRIORITY: Final = 32_767
 MAX_ATTEMPTS: Final = 1_000_000
 LONGEST_SECONDS: Final = 10 * 366 * 86_400.0
 """Ten years: the longest delay or time limit, so that a slip of units is found at once."""
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 9998
+"""Of `run_at`: in any time zone, what is stored can be read back as a datetime."""
+_WIDE_FLOAT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
+"""A text, to be passed over, or a float that JSON writes without a decimal point in front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +114,19 @@ def encode(name: str, args: object) -> str:
     """
     if not isinstance(args, Mapping):
         raise ArgumentsError(name, {"": "must be a mapping of names to values"})
-    fields = cast("Mapping[object, object]", args)
+    fields = dict(cast("Mapping[object, object]", args))
     wrong = {
         shown(key): fault for key, each in fields.items() if (fault := _fault_of_field(key, each))
     }
     if wrong:
         raise ArgumentsError(name, wrong)
     try:
-        text = json.dumps(dict(fields), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(fields, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         raise ArgumentsError(name, {"": "cannot be written as JSON"}) from None
+    text = _floats_spelled_out(text)
     if len(text.encode()) > MAX_ARGS_BYTES:
-        raise ArgumentsError(name, {"": f"larger than {MAX_ARGS_BYTES // 1024} KiB; pass an id"})
+        raise ArgumentsError(name, {"": TOO_LARGE})
     return text
 
 
@@ -137,6 +147,15 @@ def decode(text: str) -> dict[str, object]:
     return cast("dict[str, object]", args)
 
 
+def _floats_spelled_out(text: str) -> str:
+    """Write 1e+23 as 99999999999999991611392.0: jsonb would give back the integer 10**23."""
+    if "e+" not in text:
+        return text
+    return _WIDE_FLOAT.sub(
+        lambda found: found[0] if found[0].startswith('"') else f"{float(found[0]):.1f}", text
+    )
+
+
 def _fault_of_field(key: object, value: object) -> str | None:
     if not isinstance(key, str):
         return "its key is not text"
@@ -144,11 +163,19 @@ def _fault_of_field(key: object, value: object) -> str | None:
 
 
 def _fault(value: object) -> str | None:
-    """Say what keeps `value` from being stored, walking it without recursion."""
+    """Say what keeps `value` from being stored, walking it without recursion.
+
+    The walk ends where the text would be too large: a list that holds itself twice doubles
+    at each level.
+    """
     layer: list[object] = [value]
+    walked = 0
     for _ in range(MAX_ARGS_DEPTH):
         below: list[object] = []
         for each in layer:
+            walked += len(each) if isinstance(each, str) else 1
+            if walked + len(below) > MAX_ARGS_BYTES:
+                return TOO_LARGE
             fault = _fault_of_one(each, below)
             if fault:
                 return fault
@@ -161,8 +188,10 @@ def _fault(value: object) -> str | None:
 def _fault_of_one(value: object, below: list[object]) -> str | None:
     """Say what is wrong with one value, and add what it holds to `below`."""
     match value:
-        case None | bool() | int():
-            return None
+        case None | bool():
+            pass
+        case int():
+            return "too large a number" if value.bit_length() > MAX_NUMBER_BITS else None
         case float():
             return None if math.isfinite(value) else "not a finite number"
         case str():
@@ -199,6 +228,9 @@ def _check_time(run_at: object, delay: float | None) -> None:
         return
     if not isinstance(run_at, datetime) or run_at.utcoffset() is None:
         message = "run_at must be a datetime with a time zone, such as datetime.now(UTC)"
+        raise OptionError(message)
+    if not FIRST_YEAR <= run_at.year <= LAST_YEAR:
+        message = f"run_at must lie between the years {FIRST_YEAR} and {LAST_YEAR}"
         raise OptionError(message)
     if delay is not None:
         message = "give either delay or run_at, not both"
