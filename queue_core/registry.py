@@ -6,10 +6,19 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NoReturn, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, cast, get_args
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import ErrorType
 
 from queue_core.errors import ArgumentsError, DeclarationError, OptionError, UnknownNameError
 from queue_core.jobs import MAX_ATTEMPTS, check_name, check_seconds, check_whole, shown
@@ -90,12 +99,14 @@ class Handler:
             model = self.schema.model_validate(dict(args))
         except ValidationError as error:
             raise ArgumentsError(self.name, _faults(error)) from None
-        except RecursionError:
-            raise ArgumentsError(self.name, {"": "nested too deep to be checked"}) from None
+        except Exception as error:  # noqa: BLE001 - a check of the handler's own may raise any
+            # Its text may be a value, such as a KeyError's is.
+            fault = f"its own check failed with {type(error).__name__}"
+            raise ArgumentsError(self.name, {"": fault}) from None
         given = {
             each.alias or name: cast("object", getattr(model, name))
             for name, each in self.schema.model_fields.items()
-            if name in model.model_fields_set
+            if (each.alias or name) in args
         }
         return given | (model.model_extra or {})
 
@@ -137,7 +148,7 @@ class Registry:
                     queue=queue,
                     attempts=attempts,
                     time_limit=time_limit,
-                    on_lost=on_lost or self._on_lost,
+                    on_lost=self._on_lost if on_lost is None else on_lost,
                     safe_to_repeat=safe_to_repeat,
                 )
             )
@@ -154,8 +165,12 @@ class Registry:
     ) -> None:
         """Declare jobs named `name` that another service handles.
 
-        `schema` is a pydantic model of the arguments; enqueue checks against it.
+        `schema` is a pydantic model of the arguments; enqueue checks against it. Raises
+        DeclarationError.
         """
+        if not _is_model(schema):
+            message = f"job {name!r}: its schema must be a pydantic model"
+            raise DeclarationError(message)
         self._add(Handler(name=name, function=None, schema=schema, queue=queue))
 
     def around(self, factory: Around) -> Around:
@@ -211,7 +226,8 @@ def find(job: str | Callable[..., object]) -> Handler:
             raise UnknownNameError(job, difflib.get_close_matches(job, declared, n=3))
         return found
     for handler in declared.values():
-        if handler.function is job:
+        # Not `is`: a method is a new object each time it is named.
+        if handler.function is not None and handler.function == job:
             return handler
     raise UnknownNameError(getattr(job, "__qualname__", type(job).__name__), ())
 
@@ -227,6 +243,8 @@ def _schema_of(function: Callable[..., object], name: str) -> type[BaseModel]:
     for position, parameter in enumerate(parameters[1:]):
         if parameter.kind is parameter.VAR_KEYWORD:
             config = ConfigDict(_CONFIG, extra="allow")
+            if parameters[0].kind is not parameter.POSITIONAL_ONLY:
+                fields["run"] = (_Taken, Field(None, alias=parameters[0].name))
         elif parameter.kind in _BY_NAME:
             # By alias: a parameter may be called `json` or `_x`, a model's field may not.
             fields[f"argument_{position}"] = _field_of(parameter)
@@ -240,6 +258,13 @@ def _schema_of(function: Callable[..., object], name: str) -> type[BaseModel]:
         raise DeclarationError(message) from error
 
 
+def _refuse(value: object) -> object:
+    del value
+    raise PydanticCustomError("extra_forbidden", "the run's own name")
+
+
+_Taken = Annotated[object, BeforeValidator(_refuse)]
+"""The name of the first parameter, which **kwargs would otherwise let through as an argument."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -247,7 +272,7 @@ _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
     try:
         return inspect.signature(function, eval_str=True)
-    except (NameError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - an annotation in quotes is code of any kind
         message = f"job {name!r}: the signature of its handler cannot be read: {error}"
         raise DeclarationError(message) from None
 
@@ -267,10 +292,16 @@ def _faults(error: ValidationError) -> dict[str, str]:
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         # Only the first part: below it stand keys of the value itself.
         field_name = shown(each["loc"][0]) if each["loc"] else ""
-        faults[field_name] = _RULES.get(each["type"], each["type"].replace("_", " "))
+        faults[field_name] = _RULES.get(each["type"]) or _rule(each["type"])
     return faults
 
 
+def _rule(kind: str) -> str:
+    """Return a rule's name in words where it is pydantic's own: another's could hold a value."""
+    return kind.replace("_", " ") if kind in _KINDS else _RULES["value_error"]
+
+
+_KINDS: Final = frozenset(get_args(ErrorType))
 _RULES: Final = {
     "missing": "is missing",
     "extra_forbidden": "is not a parameter of the handler",
@@ -292,8 +323,12 @@ _RULES: Final = {
 }
 
 
-def _check_on_lost(on_lost: str) -> OnLost:
-    if on_lost not in {"attempts", "review"}:
+def _is_model(schema: object) -> bool:
+    return isinstance(schema, type) and issubclass(schema, BaseModel)
+
+
+def _check_on_lost(on_lost: object) -> OnLost:
+    if on_lost not in ("attempts", "review"):
         message = 'on_lost must be "attempts" or "review"'
         raise DeclarationError(message)
-    return cast("OnLost", on_lost)
+    return on_lost
