@@ -13,7 +13,7 @@ from queue_core.acts import Signature
 from queue_core.clauses import SIGNED
 from queue_core.database import rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
-from queue_core.jobs import Enqueued, NewJob, encode
+from queue_core.jobs import Enqueued, NewJob, decode, encode
 from queue_core.registry import find
 
 Row = TypeVar("Row")
@@ -164,20 +164,20 @@ def _row(job: NewJob) -> dict[str, object]:
     """Check a job against what is declared under its name and return its columns."""
     handler = find(job.name)
     args = encode(job.name, job.args)
-    handler.validate(job.args)
+    handler.validate(decode(args))  # as the run will get them: a tuple is a list by then
     return {
         "names": job.name,
         "queues": job.queue or handler.queue,
         "args": args,
         "priorities": job.priority,
         "attempts": job.attempts,
-        "time_limits": job.time_limit,
-        "delays": job.delay or 0.0,
+        "time_limits": None if job.time_limit is None else float(job.time_limit),
+        "delays": float(job.delay or 0),
         "run_ats": job.run_at,
     }
 
 
-def _insert(  # noqa: PLR0917 - shared by the two forms of one statement
+def _insert(
     conn: psycopg.Connection[object],
     statement: LiteralString,
     columns: Sequence[dict[str, object]],
@@ -187,7 +187,7 @@ def _insert(  # noqa: PLR0917 - shared by the two forms of one statement
     parameters = {key: [row[key] for row in columns] for key in columns[0]}
     try:
         return rows(conn, statement, parameters | {"count": len(columns)} | signature, shape)
-    except psycopg.DataError:
+    except (psycopg.DataError, UnicodeEncodeError):
         # The server's text would carry the arguments; so would that of a failed check below.
         name = str(columns[0]["names"])
         raise ArgumentsError(name, {"": "cannot be stored by Postgres"}) from None
