@@ -39,7 +39,10 @@ def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[Dic
         )
     except psycopg.ProgrammingError:
         # The parser's own text repeats the URL, password and all.
-        message = "the database's URL cannot be read: write postgresql://user@host/database"
+        message = (
+            "the database's URL cannot be read: write postgresql://user@host/database, "
+            "and @ and / in a password as %40 and %2F"
+        )
         raise DatabaseAwayError(message) from None
     except psycopg.Error as error:
         message = f"cannot reach {describe(url)}: {first_line(error)}"
@@ -49,7 +52,7 @@ def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[Dic
 def describe(url: str) -> str:
     """Name the database and host of `url` for a person, never its password."""
     try:
-        parts = conninfo.conninfo_to_dict(url)
+        parts = _parts(url)
     except psycopg.Error:
         return "the database (its URL cannot be read)"
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"
@@ -127,7 +130,18 @@ def contention() -> Generator[None]:
         raise ContendedError(message) from None
 
 
+def _parts(url: str) -> Mapping[str, object]:
+    """Take a URL apart. Raises psycopg.ProgrammingError where it cannot be read.
+
+    A slash in a password tears it: what follows would be taken for the database's name.
+    """
+    parts = conninfo.conninfo_to_dict(url)
+    if "://" in url and any("@" in str(parts.get(part)) for part in ("host", "dbname")):
+        raise psycopg.ProgrammingError
+    return parts
+
+
 def _extras(url: str, options: str) -> dict[str, str]:
-    given = str(conninfo.conninfo_to_dict(url).get("options") or "")
+    given = str(_parts(url).get("options") or "")
     both = f"{given} {options}".strip()
     return {"options": both} if both else {}
