@@ -1,5 +1,6 @@
 """Codes: who did an act and why, checked before anything is written."""
 
+import re
 import unicodedata
 from typing import Final
 
@@ -9,6 +10,8 @@ MAX_CODE_CHARACTERS: Final = 200
 MAX_NOTE_CHARACTERS: Final = 2_000
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5\u2800")
+_VARIATIONS: Final = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Zero-width marks that change how the letter before them is drawn, if at all."""
 
 
 def check_code(text: object, what: str) -> str:
@@ -41,4 +44,8 @@ def check_note(text: str | None) -> str | None:
 
 
 def _visible(character: str) -> bool:
-    return unicodedata.category(character) not in _INVISIBLE and character not in _BLANK_LETTERS
+    return (
+        unicodedata.category(character) not in _INVISIBLE
+        and character not in _BLANK_LETTERS
+        and not _VARIATIONS.match(character)
+    )
