@@ -2,11 +2,12 @@
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import psycopg
 
@@ -27,8 +28,9 @@ class Client:
         """Remember where the database is; nothing is opened yet."""
         self._url = url
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._conn: psycopg.Connection[object] | None = None
+        self._inherited: psycopg.Connection[object] | None = None
+        _CLIENTS.add(self)
 
     def enqueue(
         self,
@@ -93,15 +95,30 @@ class Client:
                 message = "the database went away; whether the job exists is not known"
                 raise DatabaseAwayError(message) from None
 
+    def begin_anew(self) -> None:
+        """Leave the parent its connection: run by itself in a forked process."""
+        # Kept, since its socket is shared: it is neither used nor closed here. A thread of the
+        # parent may have held the lock, and does not exist here to let go of it.
+        self._inherited, self._conn = self._conn, None
+        self._lock = threading.Lock()
+
     def _open(self) -> psycopg.Connection[object]:
-        if self._pid != os.getpid():
-            # The parent's: its socket is shared, so it is neither used nor closed here.
-            self._conn, self._pid = None, os.getpid()
         if self._conn is None or self._conn.closed:
             self._conn = connect(self._url, name="countersign client")
         return self._conn
 
     def _close(self) -> None:
-        if self._conn is not None and self._pid == os.getpid():
+        if self._conn is not None:
             self._conn.close()
         self._conn = None
+
+
+_CLIENTS: Final[weakref.WeakSet[Client]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for client in list(_CLIENTS):
+        client.begin_anew()
+
+
+os.register_at_fork(after_in_child=_after_fork)
