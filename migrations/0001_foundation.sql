@@ -4,25 +4,33 @@ SET LOCAL lock_timeout = '5s';
 -- Roles belong to the whole server, so another database may have made them already, or be making them now.
 DO $$
 BEGIN
-    CREATE ROLE countersign_owner NOLOGIN;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE pg_roles.rolname = 'countersign_owner') THEN
+        CREATE ROLE countersign_owner NOLOGIN;
+    END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL;
 END
 $$;
 DO $$
 BEGIN
-    CREATE ROLE countersign_runtime NOLOGIN;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE pg_roles.rolname = 'countersign_runtime') THEN
+        CREATE ROLE countersign_runtime NOLOGIN;
+    END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL;
 END
 $$;
 
--- Whoever migrates must be able to act as the owner; a superuser already can.
+-- Whoever migrates must be able to act as the owner; a superuser already can. From Postgres 16 on
+-- the maker of a role administers it and may no more than grant it, so they grant it to themselves;
+-- to whom it was granted beforehand may not grant it, and need not.
 DO $$
 BEGIN
-    IF NOT pg_has_role(CURRENT_USER, 'countersign_owner', 'MEMBER') THEN
+    IF NOT (SELECT pg_roles.rolsuper FROM pg_roles WHERE pg_roles.rolname = CURRENT_USER) THEN
         EXECUTE format('GRANT countersign_owner TO %I', CURRENT_USER);
     END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;
 END
 $$;
 

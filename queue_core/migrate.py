@@ -7,7 +7,7 @@ from typing import Final
 
 import psycopg
 
-from queue_core.database import execute, value
+from queue_core.database import execute, first_line, value
 from queue_core.errors import SchemaError
 from queue_core.queries.migrations import Migration, known, missing
 
@@ -23,16 +23,27 @@ def migrate(conn: psycopg.Connection[object]) -> list[str]:
 
     `conn` must be in autocommit and belong to the owner. One process migrates at a
     time; the others wait for it, at most two minutes. Raises SchemaError where an
-    applied file was edited or the database is newer than this code.
+    applied file was edited, the database is newer than this code, or the role may not.
     """
-    with _alone(conn):
-        pending = missing(conn)
-        for migration in pending:
-            _apply(conn, migration)
-        execute(conn, MAKE_PARTITIONS, {})
+    if not conn.autocommit:
+        message = "migrate needs a connection in autocommit: each file is a transaction"
+        raise SchemaError(message)
+    try:
+        with _alone(conn):
+            pending = missing(conn)
+            for migration in pending:
+                _apply(conn, migration)
+            execute(conn, MAKE_PARTITIONS, {})
+    except psycopg.errors.InsufficientPrivilege as error:
+        message = f"this role may not migrate ({first_line(error)}); {WHAT_IT_TAKES}"
+        raise SchemaError(message) from None
     return [migration.name for migration in pending]
 
 
+WHAT_IT_TAKES: Final = (
+    "it needs CREATE on this database, and either CREATEROLE or the roles countersign_owner and "
+    "countersign_runtime made beforehand, with countersign_owner granted to it"
+)
 MAKE_PARTITIONS = "SELECT countersign.make_partitions()"
 
 
@@ -51,7 +62,7 @@ def _apply(conn: psycopg.Connection[object], migration: Migration) -> None:
             with conn.transaction():
                 conn.execute(migration.text.encode())
                 conn.execute(_record(migration).encode())
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if not tries_left:
                 message = f"migration {migration.name} could not get its locks; run it again"
                 raise SchemaError(message) from None
