@@ -4,15 +4,17 @@ SET LOCAL ROLE countersign_owner;
 
 CREATE SEQUENCE countersign.acts_id;
 
--- A code: visible characters only. The classes that POSIX does not name are listed one by one:
--- soft hyphen, Arabic letter mark, zero-width and direction marks, embeddings, isolates, word
--- joiner and its invisible kin, the byte-order mark, line and paragraph separators.
+-- A code: visible characters only. The classes that POSIX does not name, or that depend on the
+-- database's locale, are listed one by one: soft hyphen, Arabic letter mark, zero-width and
+-- direction marks, embeddings, isolates, word joiner and its invisible kin, the byte-order mark,
+-- line and paragraph separators, blank letters, variation selectors, joiners of hieroglyphs, shorthand and
+-- music, tags; then spaces.
 CREATE FUNCTION countersign.is_code(text text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
     SELECT length(text) BETWEEN 1 AND 200
-        AND text !~ '[[:cntrl:]\u0080-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]'
-        AND text ~ '[^[:space:]\u00a0\u3000]'
+        AND text !~ '[[:cntrl:]\u0080-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]'
+        AND text ~ '[^[:space:]\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]'
 $$;
 
 CREATE TABLE countersign.acts (

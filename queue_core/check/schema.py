@@ -58,7 +58,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 BODIES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "is_code": "331f4e9bc9615d6d9f8bbd523d498fdd71eaceab42f9a63222ee941df5b97e62",
+        "is_code": "98399fbb0aaee90b6f25b9b8d2451691351a223d45124bbcd1cffffa06a3cd7d",
         "lowest_id": "7da0626d02cea7392879a76b486f0c4033e9e3edcdf571785bb8bfe49b59c299",
         "made_at": "4598215e267e26b4a0638c6fa4a02666e66a91f8dd9e9183a2237194823f47c3",
         "make_partitions": "8e0669edab2e066caa1a569a3c526b0903c37714538d07e3bb73c2f56a79a843",
