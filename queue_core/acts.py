@@ -114,9 +114,9 @@ def perform(  # noqa: PLR0917 - called by the acts alone
     if len(asked) > MOST_JOBS:
         message = f"at most {MOST_JOBS} jobs can be changed in one commit"
         raise OptionError(message)
-    require_read_committed(conn)
     done: dict[UUID, ActOutcome] = {}
     with contention(), transaction(conn):
+        require_read_committed(conn)
         for _ in range(LOOKS):
             pending = sorted(job_id for job_id in asked if job_id not in done)
             if not pending:
