@@ -18,6 +18,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 
 from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
+from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
 from queue_core.transitions.claim import Claimable, Claimed, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.fail import fail
@@ -136,7 +137,7 @@ def shared_database(migrated: embedded.Server) -> Iterator[Database]:
 
 
 @pytest.fixture
-def registry() -> Registry:
+def registry() -> Iterator[Registry]:
     """Give a registry with one plain job, `mail.send`, that takes an address."""
     jobs = Registry()
 
@@ -144,7 +145,8 @@ def registry() -> Registry:
     def send(run: object, address: str = CANARY) -> None:  # pyright: ignore[reportUnusedFunction]
         del run, address
 
-    return jobs
+    yield jobs
+    _REGISTRIES.discard(jobs)  # a failed test's traceback would keep it, and its names, alive
 
 
 @pytest.fixture
