@@ -30,7 +30,7 @@ JOIN signed ON signed.subject_id = changed.id
 REQUEUED: Final[LiteralString] = """
 requeued AS (
     INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempt, attempts_allowed)
-    SELECT again.id, again.queue, again.name, -again.priority, now(), again.attempt,
+    SELECT again.id, again.queue, again.name, -again.priority::integer, now(), again.attempt,
         again.attempt + 1
     FROM again
 ),

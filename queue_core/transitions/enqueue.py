@@ -44,13 +44,13 @@ bodies AS (
 ),
 due AS (
     INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempts_allowed)
-    SELECT asked.id, asked.queue, asked.name, -asked.priority, asked.run_at, asked.attempts
+    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
     FROM asked
     WHERE asked.run_at <= now()
 ),
 later AS (
     INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempts_allowed)
-    SELECT asked.id, asked.queue, asked.name, -asked.priority, asked.run_at, asked.attempts
+    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
     FROM asked
     WHERE asked.run_at > now()
 )
