@@ -1,0 +1,53 @@
+"""The database that a command works on: DATABASE_URL, or else the embedded one."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from queue_core import check, database, embedded
+from queue_core.settings import Settings, from_environment
+
+NAME: Final = "countersign cli"
+
+
+def service_url(settings: Settings) -> str:
+    """Return the URL of the service role; without DATABASE_URL this starts the embedded server."""
+    return settings.database_url or embedded.start(settings.data).url
+
+
+@contextmanager
+def reading() -> Generator[database.AnyConnection]:
+    """Open a connection for a command that only reads.
+
+    Raises SchemaError where the schema is missing or not this code's.
+    """
+    with anyhow() as conn:
+        check.require_schema(conn)
+        yield conn
+
+
+@contextmanager
+def acting() -> Generator[database.AnyConnection]:
+    """Open a connection for a command that writes.
+
+    Raises SchemaError where schema or ledger are unsound: what is done must be kept.
+    """
+    with anyhow() as conn:
+        check.require_sound(conn)
+        yield conn
+
+
+@contextmanager
+def anyhow() -> Generator[database.AnyConnection]:
+    """Open a connection whatever the state of the schema."""
+    with database.connect(service_url(from_environment()), name=NAME) as conn:
+        yield conn
+
+
+@contextmanager
+def owning() -> Generator[database.AnyConnection]:
+    """Open a connection of the owner's: QUEUE_OWNER_URL, or the embedded server's own."""
+    settings = from_environment()
+    url = settings.owner_url or embedded.start(settings.data).owner_url
+    with database.connect(url, name=NAME) as conn:
+        yield conn

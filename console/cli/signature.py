@@ -1,0 +1,53 @@
+"""Who signs from the command line: an enabled operator's code, and the way it came in."""
+
+import os
+import pwd
+import socket
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from queue_core import operators
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_LONGEST_PART: Final = 150
+
+
+def signed(command: Command) -> Command:
+    """Give a command the options that sign an act."""
+    for option in (
+        click.option("--reason", required=True, help="Why: a short code, such as customer_asked."),
+        click.option("--by", required=True, help="Who: the code of an enabled operator."),
+    ):
+        command = option(command)
+    return command
+
+
+def noted(command: Command) -> Command:
+    """Give a command the option for a note beside its reason."""
+    return click.option("--note", help="Free text beside the reason.")(command)
+
+
+def via() -> str:
+    """Return how an act from here came in: `cli:<os user>@<host>`."""
+    return f"cli:{_part(os_user())}@{_part(socket.gethostname())}"
+
+
+def set_up_code() -> str:
+    """Return what signs for operators while no admin is enabled: `setup:<os user>`."""
+    return f"{operators.SETUP}{_part(os_user())}"
+
+
+def os_user() -> str:
+    """Return the name of this process's user, or its number where it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _part(name: str) -> str:
+    """Keep what a code may hold: names of users and hosts can be anything."""
+    kept = "".join(character if character.isprintable() else "?" for character in name)
+    return kept.strip()[:_LONGEST_PART] or "unknown"
