@@ -13,7 +13,6 @@ from uuid import UUID
 
 import psycopg
 
-from queue_core.database import transaction
 from queue_core.outcomes import Completed, Deferred, Failed, Moved, Unreadable
 from queue_core.queries.runs import own_record
 from queue_core.transitions.claim import Claimable, Claimed, claim
@@ -179,10 +178,9 @@ class Clerk(threading.Thread):
             queues, count = _open_queues(request.queues, used, free)
             if count == 0:
                 return
-            with transaction(conn):
-                taken = claim(
-                    conn, worker=self._worker, names=request.offers, queues=queues, count=count
-                )
+            taken = claim(
+                conn, worker=self._worker, names=request.offers, queues=queues, count=count
+            )
             claims.taken += taken
             if len(taken) < count:
                 return
@@ -204,8 +202,7 @@ class Clerk(threading.Thread):
     def _store(self, conn: Connection, batch: list[Finished], trouble: list[Exception]) -> None:
         """Store runs that ended alike; where one spoils it for all, each by itself."""
         try:
-            with transaction(conn):
-                moved = _move(conn, self._worker, batch)
+            moved = _move(conn, self._worker, batch)
             self._forget(batch, {Key(each.id, each.attempt): each.state for each in moved})
             self._look_into(conn, [each for each in batch if each.key in self.keys()])
         except Exception as error:
@@ -228,8 +225,7 @@ class Clerk(threading.Thread):
         recorded = own_record(conn, self._worker, [each.key for each in begun])
         disputed = [each for each in begun if each.key not in recorded]
         if disputed:
-            with transaction(conn):
-                dispute(conn, self._worker, [each.report() for each in disputed])
+            dispute(conn, self._worker, [each.report() for each in disputed])
         self._forget(disputed, dict.fromkeys((each.key for each in disputed), "lost its claim"))
         self._forget(absent, dict.fromkeys((each.key for each in absent), "as recorded"))
 

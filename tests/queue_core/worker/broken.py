@@ -1,0 +1,3 @@
+"""A module of jobs that cannot be imported."""
+
+raise RuntimeError("its configuration is missing")

@@ -1,0 +1,207 @@
+"""One run in a child: every way to end becomes its own value."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from queue_core import PermanentError, Registry, RetryAfter, Run
+from queue_core.outcomes import MAX_RESULT_BYTES, Completed, Deferred, Ending, Failed, Unreadable
+from queue_core.worker import execute as module
+from queue_core.worker.execute import NOT_JSON, TOO_LARGE, execute
+from queue_core.worker.messages import JobMessage
+
+JOB = uuid.uuid4()
+
+
+def ran(function: Any, args: str = "{}", around: Any = None) -> Ending:
+    """Execute one run of a handler."""
+    registry = Registry()
+    name = f"test.{uuid.uuid4()}"  # a registry lives on in the frames of what its handlers raised
+    registry.job(name)(function)
+    if around:
+        registry.around(around)
+    return execute(JobMessage(JOB, name, 2, args), registry)
+
+
+def failed(function: Any, args: str = "{}", around: Any = None) -> Failed:
+    ending = ran(function, args, around)
+    assert isinstance(ending, Failed)
+    return ending
+
+
+def test_a_handler_gets_its_run_and_its_arguments_converted():
+    def handler(run: Run, to: uuid.UUID, times: int = 1) -> list[object]:
+        return [str(run.id), run.key, run.attempt, type(to).__name__, times]
+
+    expected = f'["{JOB}","{JOB}",2,"UUID",1]'
+    assert ran(handler, f'{{"to": "{JOB}"}}') == Completed(expected)
+
+
+def test_nothing_returned_is_no_result():
+    assert ran(lambda run: None) == Completed(None)
+
+
+def test_arguments_that_are_not_json_are_unreadable():
+    for text in ("{", "[]", "3", '{"a": ' + "1" * 5_000 + "}", '{"a": ' * 2_000):
+        assert isinstance(ran(lambda run: None, text), Unreadable)
+
+
+def test_arguments_that_do_not_fit_fail_for_good_naming_the_field_and_no_value():
+    def handler(run: Run, times: int) -> None: ...
+
+    ending = failed(handler, '{"times": "canary-7c1e-do-not-repeat", "other": 1}')
+    assert not ending.retryable
+    assert "times: must be a whole number" in ending.error
+    assert "other" in ending.error
+    assert "canary" not in repr(ending) + ending.error + (ending.traceback or "")
+
+
+def test_an_error_may_be_tried_again_and_a_permanent_one_not():
+    def wrong(run: Run) -> None:
+        raise ValueError("x")
+
+    def closed(run: Run) -> None:
+        raise PermanentError("x")
+
+    assert failed(wrong).retryable
+    assert not failed(closed).retryable
+
+
+def test_the_traceback_begins_with_the_handler():
+    def wrong(run: Run) -> None:
+        raise ValueError("x")
+
+    told = failed(wrong).traceback or ""
+    assert "in wrong" in told
+    assert "worker/execute.py" not in told
+    assert (failed(wrong).error_place or "").endswith("wrong")
+
+
+def test_retry_after_sets_the_wait():
+    def later(run: Run) -> None:
+        raise RetryAfter(7.5)
+
+    assert failed(later).retry_after == 7.5
+
+
+def test_a_retry_after_that_was_never_made_properly_is_a_plain_failure():
+    class OddError(RetryAfter):
+        def __init__(self) -> None:
+            pass
+
+    def odd(run: Run) -> None:
+        raise OddError
+
+    ending = failed(odd)
+    assert ending.retry_after is None
+    assert ending.retryable
+
+
+def test_a_deferred_run_carries_its_delay():
+    def handler(run: Run) -> None:
+        with suppress(Exception):  # does not stop it
+            run.defer(30)
+
+    assert ran(handler) == Deferred(30.0)
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(),
+                                   MemoryError(), RecursionError()])  # fmt: skip
+def test_what_would_end_a_process_only_fails_the_run(error):
+    def handler(run: Run) -> None:
+        raise error
+
+    assert failed(handler).error.startswith(type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, float("nan"), {"a": float("inf")}, b"x", {(1, 2): 3}, 10**5_000, object()],
+    ids=["set", "nan", "inf", "bytes", "tuple key", "digits", "object"],
+)  # fmt: skip
+def test_a_result_that_is_not_json_fails_for_good(value):
+    ending = failed(lambda run: value)
+    assert (ending.error, ending.retryable) == (NOT_JSON, False)
+
+
+def test_results_that_fight_back_are_not_json():
+    class Loud(dict[str, int]):
+        def items(self) -> Any:
+            raise KeyError("no items")
+
+    circle: list[object] = []
+    circle.append(circle)
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    hostile = iter([Loud(a=1), circle, deep])
+    for _ in range(3):
+        assert failed(lambda run: next(hostile)).error == NOT_JSON
+
+
+def test_a_result_of_64_kib_fits_and_one_byte_more_does_not():
+    assert ran(lambda run: "x" * (MAX_RESULT_BYTES - 2)) == Completed(f'"{"x" * 65_534}"')
+    ending = failed(lambda run: "x" * (MAX_RESULT_BYTES - 1))
+    assert (ending.error, ending.retryable) == (TOO_LARGE, False)
+
+
+def test_what_postgres_cannot_store_in_a_result_is_replaced_and_nothing_else(conn):
+    value = {"a\0": ["\ud800", "\\u0000", "\U0001f600", 1.5, None, True, "\udc00\ud83d"]}
+    ending = ran(lambda run: value)
+    assert isinstance(ending, Completed)
+    stored = conn.execute("SELECT %s::jsonb AS value", [ending.result]).fetchone()
+    first, *others, last = stored["value"]["a\ufffd"]
+    assert others == ["\\u0000", "\U0001f600", 1.5, None, True]
+    assert set(first + last) == {"\ufffd"}
+
+
+def test_context_managers_nest_round_each_run_the_first_outermost():
+    seen: list[str] = []
+
+    def manager(name: str) -> Any:
+        @contextmanager
+        def enter() -> Iterator[None]:
+            seen.append(f"enter {name}")
+            yield
+            seen.append(f"leave {name}")
+
+        return enter
+
+    registry = Registry()
+    registry.job("test.around")(lambda run: seen.append("run"))
+    registry.around(manager("a"))
+    registry.around(manager("b"))
+    assert execute(JobMessage(JOB, "test.around", 1, "{}"), registry) == Completed()
+    assert seen == ["enter a", "enter b", "run", "leave b", "leave a"]
+
+
+def test_a_failure_of_a_context_manager_fails_the_run():
+    @contextmanager
+    def around() -> Iterator[None]:
+        yield
+        raise OSError("could not commit")
+
+    assert failed(lambda run: 3, around=around).error == "OSError: could not commit"
+
+
+def test_a_context_manager_cannot_make_a_failure_disappear():
+    def wrong(run: Run) -> None:
+        raise ValueError("x")
+
+    assert failed(wrong, around=lambda: suppress(ValueError)).error == "ValueError: x"
+
+
+def test_a_name_without_a_handler_here_fails_for_good():
+    ending = execute(JobMessage(JOB, "test.nobody", 1, "{}"), Registry())
+    assert isinstance(ending, Failed)
+    assert not ending.retryable
+
+
+def test_a_result_that_takes_all_memory_is_too_large(monkeypatch):
+    def exhausted(result: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "_encode", exhausted)
+    assert failed(lambda run: 3).error == TOO_LARGE

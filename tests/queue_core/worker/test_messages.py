@@ -1,0 +1,107 @@
+"""What is said is what is understood, and a child is not believed everything."""
+
+import json
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+
+from queue_core.jobs import LONGEST_SECONDS
+from queue_core.outcomes import Completed, Deferred, Failed, Unreadable
+from queue_core.transitions.claim import Claimable, Claimed
+from queue_core.worker.frames import LARGEST_FROM_CHILD, FrameError, Frames
+from queue_core.worker.messages import (
+    Hello,
+    JobMessage,
+    NoHello,
+    Report,
+    child_frame,
+    job_frame,
+    read_child,
+    read_job,
+)
+
+JOB = uuid.uuid4()
+
+
+def through(message):
+    (frame,) = Frames(LARGEST_FROM_CHILD).feed(child_frame(message))
+    return read_child(frame)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Hello((Claimable("a", 3, "review", 2.5), Claimable("b"))),
+        NoHello("no module", "Traceback …"),
+        Report(JOB, Completed()),
+        Report(JOB, Completed('{"a": 1}')),
+        Report(JOB, Failed("ValueError: x", error_type="ValueError", error_place="m:f")),
+        Report(JOB, Failed("no", retryable=False, retry_after=4.0, traceback="T")),
+        Report(JOB, Deferred(30.0)),
+        Report(JOB, Unreadable("the arguments are not a JSON object")),
+    ],
+)
+def test_what_a_child_says_is_understood(message):
+    assert through(message) == message
+
+
+def test_a_job_arrives_as_it_was_claimed():
+    now = datetime.now(UTC)
+    claimed = Claimed(JOB, 2, "mail.send", "default", '{"a": "\ud800"}', None, 3, "attempts", now)
+    (frame,) = Frames(LARGEST_FROM_CHILD).feed(job_frame(claimed))
+    assert read_job(frame) == JobMessage(JOB, "mail.send", 2, '{"a": "\ud800"}')
+
+
+def test_a_child_cannot_say_that_it_crashed_or_was_stopped_at_its_limit():
+    said = through(Report(JOB, Failed("x", outcome="crashed", signal=9)))
+    assert said == Report(JOB, Failed("x"))
+
+
+def test_texts_are_cut_to_what_can_be_stored():
+    said = through(Report(JOB, Failed("é" * 2_000, traceback="x" * 100_000)))
+    assert isinstance(said, Report)
+    assert isinstance(said.ending, Failed)
+    assert len(said.ending.error.encode()) == 1_024
+    assert len((said.ending.traceback or "").encode()) <= 16_384
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), -3.0, float("inf")])
+def test_a_wait_that_cannot_be_is_bounded(seconds):
+    said = through(Report(JOB, Failed("x", retry_after=seconds)))
+    assert isinstance(said, Report)
+    assert isinstance(said.ending, Failed)
+    assert 0 <= (said.ending.retry_after or 0.0) <= LONGEST_SECONDS
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {},
+        {"kind": "Hello"},
+        {"kind": "Hello", "offers": [{"name": "a"}]},
+        {"kind": "Hello", "offers": [3]},
+        {"kind": "Hello", "offers": [{"name": "a", "attempts": 0, "on_lost": "attempts",
+                                      "time_limit": None}]},
+        {"kind": "Hello", "offers": [{"name": "a", "attempts": 1, "on_lost": "drop",
+                                      "time_limit": None}]},
+        {"kind": "NoHello", "why": 4},
+        {"kind": "Report", "id": "x", "ending": "Completed", "result": None},
+        {"kind": "Report", "id": str(JOB), "ending": "Completed", "result": 3},
+        {"kind": "Report", "id": str(JOB), "ending": "Completed", "result": "x" * 65_537},
+        {"kind": "Report", "id": str(JOB), "ending": "Failed", "error": "x", "retryable": True},
+        {"kind": "Report", "id": str(JOB), "ending": "Failed", "error": "x", "retryable": 1},
+        {"kind": "Report", "id": str(JOB), "ending": "Deferred", "seconds": float("nan")},
+        {"kind": "Report", "id": str(JOB), "ending": "Returned"},
+        {"kind": "STOP"},
+    ],
+    ids=lambda frame: json.dumps(frame)[:60],
+)  # fmt: skip
+def test_anything_else_is_no_message(frame):
+    with pytest.raises(FrameError):
+        read_child(frame)
+
+
+def test_a_frame_that_is_no_job_is_refused():
+    with pytest.raises(FrameError):
+        read_job({"kind": "job", "id": str(JOB)})
