@@ -13,8 +13,9 @@ COMPLETE = (
     REPORT
     + """
 result AS (
-    SELECT result.id, result.value
-    FROM unnest(%(ids)s::uuid[], %(results)s::text[]) AS result (id, value)
+    SELECT result.id, result.attempt, result.value
+    FROM unnest(%(ids)s::uuid[], %(attempts)s::integer[], %(results)s::text[])
+        AS result (id, attempt, value)
 ),
 """
     + TAKEN
@@ -24,7 +25,7 @@ ended AS (
     SELECT taken.id, 'completed', taken.attempt, taken.worker, taken.started_at,
         result.value::jsonb
     FROM taken
-    JOIN result ON result.id = taken.id
+    JOIN result ON result.id = taken.id AND result.attempt = taken.attempt
 )
 SELECT taken.id, taken.attempt, 'completed' AS state
 FROM taken

@@ -13,8 +13,9 @@ DEFER = (
     REPORT
     + """
 pause AS (
-    SELECT pause.id, pause.wait
-    FROM unnest(%(ids)s::uuid[], %(waits)s::double precision[]) AS pause (id, wait)
+    SELECT pause.id, pause.attempt, pause.wait
+    FROM unnest(%(ids)s::uuid[], %(attempts)s::integer[], %(waits)s::double precision[])
+        AS pause (id, attempt, wait)
 ),
 """
     + TAKEN
@@ -31,7 +32,7 @@ again AS (
     SELECT taken.id, taken.queue, taken.name, taken.rank,
         now() + make_interval(secs => pause.wait), taken.attempt, taken.attempts_allowed + 1
     FROM taken
-    JOIN pause ON pause.id = taken.id
+    JOIN pause ON pause.id = taken.id AND pause.attempt = taken.attempt
     WHERE taken.stop_requested_at IS NULL
 ),
 ended AS (
