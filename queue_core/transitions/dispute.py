@@ -19,6 +19,15 @@ DISPUTE = (
     REPORT
     + FAILURE
     + """
+-- Locked, not only read: where somebody is recovering such a run, whether it holds its claim is
+-- known when they commit.
+held AS (
+    SELECT running.id, running.attempt
+    FROM countersign.running
+    JOIN report ON report.id = running.id AND report.attempt = running.attempt
+    WHERE running.worker = %(worker)s
+    FOR UPDATE OF running
+),
 late AS (
     INSERT INTO countersign.runs (job_id, attempt, outcome, worker, child_pid, signal,
         started_at, error, error_type, error_place, traceback)
@@ -28,6 +37,9 @@ late AS (
         failure.error_type, failure.error_place, failure.traceback
     FROM report
     JOIN failure ON failure.id = report.id AND failure.attempt = report.attempt
+    WHERE NOT EXISTS (
+        SELECT FROM held WHERE held.id = report.id AND held.attempt = report.attempt
+    )
     ON CONFLICT (job_id, attempt, outcome) DO NOTHING
 ),
 from_ready AS (
@@ -110,9 +122,9 @@ def dispute(
     """Record the late reports of runs that lost their claim; returns the jobs sent to review.
 
     Unfenced on purpose. A newer run of the job is ended too, as lost. Completed, cancelled
-    and reviewed jobs are left alone, and so is a run that holds its claim after all; the
-    late report is kept whatever the job's state. Call it only for runs without a record of
-    their own (`own_record`). Raises ContendedError for a job that slips away 20 times.
+    and reviewed jobs are left alone; the late report is kept whatever the job's state. For a
+    run that holds its claim after all nothing happens. Call it only for runs without a
+    record of their own (`own_record`). Raises ContendedError for a job that slips away 20 times.
     """
     moved: list[Moved] = []
     left = list(reports)
