@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queue_core import ContendedError, cancel, fleet, release, retry
-from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Unreadable
+from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Unreadable
 from queue_core.queries import places
 from queue_core.queries.places import locate
 from queue_core.queries.runs import own_record, runs_of
@@ -19,7 +19,7 @@ from queue_core.transitions.fail import fail
 from queue_core.transitions.recover import recover
 
 REVIEW = "SELECT review.*, now() AS now FROM countersign.review WHERE review.id = %s"
-DONE = Completed('{"lines": 12}')
+DONE: Ending = Completed('{"lines": 12}')
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Story:
     made: Any
     newer: uuid.UUID
 
-    def disputes(self, ending=DONE, **known: Any):
+    def disputes(self, ending: Ending = DONE, **known: Any):
         report = RunReport(self.made.id, 1, ending, **known)
         return dispute(self.conn, self.made.worker, [report])
 
