@@ -41,7 +41,7 @@ class Child:
         self.line.setblocking(False)
         number = theirs.fileno()
         command = ["-m", "queue_core.worker.child", str(number), str(os.getpid()), jobs]
-        with theirs:
+        try:
             self._process = subprocess.Popen(
                 [sys.executable, *command],
                 stdin=subprocess.DEVNULL,
@@ -49,6 +49,11 @@ class Child:
                 pass_fds=[number],
                 process_group=0,
             )
+        except OSError:
+            self.line.close()
+            raise
+        finally:
+            theirs.close()
         self.pid = self._process.pid
         self.offers = None
         self.run = None

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import psycopg
 
+from queue_core.database import rows
 from queue_core.outcomes import Completed, Deferred, Failed, Moved, Unreadable
 from queue_core.queries.runs import own_record
 from queue_core.transitions.claim import Claimable, Claimed, claim
@@ -53,6 +54,28 @@ class Claims:
     """What came of a request: the runs that are ours now, even where it broke off."""
 
     taken: list[Claimed] = field(default_factory=list[Claimed])
+
+
+@dataclass(frozen=True, slots=True)
+class _Id:
+    """A row that is only an id."""
+
+    id: UUID
+
+
+LOCKED_BY_OTHERS = """
+SELECT running.id
+FROM countersign.running
+WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
+EXCEPT
+SELECT free.id
+FROM (
+    SELECT running.id
+    FROM countersign.running
+    WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
+    FOR UPDATE SKIP LOCKED
+) AS free
+"""
 
 
 class Clerk(threading.Thread):
@@ -102,6 +125,7 @@ class Clerk(threading.Thread):
         Both are tried again until `give_up_at` (monotonic), and must bear it.
         """
         with self._news:
+            self._request = None
             self._farewell = farewell
             self._give_up_at = give_up_at
             self._wake()
@@ -209,13 +233,20 @@ class Clerk(threading.Thread):
             if self._link.is_lost(error):
                 raise
             if len(batch) > 1:
-                for each in batch:
+                singles = self._unlocked(conn, batch) if isinstance(error, LOCKED) else batch
+                for each in singles:
                     if each.key in self.keys():
                         self._store(conn, [each], trouble)
             elif is_bad_value(error):
                 self._replace(batch[0], error)
             elif not isinstance(error, LOCKED):
                 trouble.append(error)
+
+    def _unlocked(self, conn: Connection, batch: Sequence[Finished]) -> list[Finished]:
+        """Return the runs that nobody else has locked; the others stay for the next round."""
+        parameters = {"ids": [each.key.id for each in batch], "worker": self._worker}
+        locked = {row.id for row in rows(conn, LOCKED_BY_OTHERS, parameters, _Id)}
+        return [each for each in batch if each.key.id not in locked]
 
     def _look_into(self, conn: Connection, absent: Sequence[Finished]) -> None:
         """Settle runs that the database no longer had under us: stored before, or taken from us."""

@@ -53,6 +53,7 @@ class Crew:
         self._watch = watch
         self._selector = selector
         self._children: list[Child] = []
+        self._offers: list[Claimable] = []
         self._pause = 0.0
         self._start_at = 0.0
         self._failed_starts = 0
@@ -87,10 +88,7 @@ class Crew:
 
     def offers(self) -> list[Claimable]:
         """Return the names that every child handles, so that any may get any run."""
-        ready = [child.offers for child in self._children if child.offers is not None]
-        known = Counter(offer.name for offers in ready for offer in offers)
-        newest = ready[-1] if ready else ()
-        return [offer for offer in newest if known[offer.name] == len(ready)]
+        return self._offers
 
     def free(self) -> int:
         """Return how many runs could begin now."""
@@ -133,9 +131,11 @@ class Crew:
         """Return when something will have gone on for too long, on the monotonic clock."""
         times = [child.kill_at for child in self._children]
         times += [child.run.stop_at for child in self._children if child.run and not child.verdict]
-        if len(self._children) < self._size and not self._closing:
-            times.append(self._start_at)
         return min(times, default=math.inf)
+
+    def next_start(self) -> float:
+        """Return when `fill_up` has something to do, on the monotonic clock."""
+        return self._start_at if len(self._children) < self._size else math.inf
 
     def stop(self, keys: set[Key]) -> None:
         """Kill the children of runs whose claim was taken; each is reported when it is dead."""
@@ -177,6 +177,7 @@ class Crew:
             case Hello():
                 child.offers = message.offers
                 child.kill_at = math.inf
+                self._compare_offers()
             case NoHello():
                 self._complaint = message.why
                 logs.error("a child cannot use the jobs", why=message.why)
@@ -221,6 +222,7 @@ class Crew:
         if child.line in self._selector.get_map():
             self._selector.unregister(child.line)
         code = child.reap()
+        self._compare_offers()
         if child.run and self._closing and child.verdict is None:
             self.cut.append(child.run)
         elif child.run:
@@ -234,6 +236,12 @@ class Crew:
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
         self._start_at = time.monotonic() + self._pause
         logs.error("a child ended before it had a run", why=why, pause=self._pause)
+
+    def _compare_offers(self) -> None:
+        ready = [child.offers for child in self._children if child.offers is not None]
+        known = Counter(offer.name for offers in ready for offer in offers)
+        newest = ready[-1] if ready else ()
+        self._offers = [offer for offer in newest if known[offer.name] == len(ready)]
 
     def _say(self, child: Child, frame: bytes) -> None:
         child.say(frame)

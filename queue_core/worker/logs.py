@@ -9,6 +9,8 @@ from typing import Final, Literal
 
 import psycopg
 
+from queue_core.errors import CountersignError
+
 LOGGER: Final = logging.getLogger("countersign.worker")
 _STDERR: Final = 2
 
@@ -85,7 +87,9 @@ def error(event: str, **fields: object) -> None:
 
 
 def cause(error: BaseException) -> str:
-    """Name an error of our own by its type: what psycopg says could quote values."""
+    """Name an error of our own: by its type alone, since what others say could quote values."""
+    if isinstance(error, CountersignError):
+        return f"{type(error).__name__}: {error}"
     if isinstance(error, psycopg.Error) and error.sqlstate:
         return f"{type(error).__name__} (SQLSTATE {error.sqlstate})"
     return type(error).__name__

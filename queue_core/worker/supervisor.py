@@ -12,6 +12,8 @@ import time
 from collections import Counter
 from typing import Final
 
+import psycopg
+
 from queue_core import fleet
 from queue_core.check import require_sound
 from queue_core.database import connect
@@ -65,8 +67,8 @@ def run_worker(options: WorkerOptions) -> int:
         with connect(options.url, name=APPLICATION) as conn:
             require_sound(conn)
         return _run(options, signals)
-    except (DatabaseAwayError, SchemaError) as error:
-        logs.error("the worker cannot run", why=str(error))
+    except (DatabaseAwayError, SchemaError, psycopg.Error) as error:
+        logs.error("the worker cannot run", why=logs.cause(error))
         return NO_DATABASE
     finally:
         signals.release()
@@ -100,9 +102,10 @@ class Supervisor:
         self._grace_ends = math.inf
         self._is_lost = False
         self._strangers: frozenset[Key] = frozenset()
+        self._has_compared = False
         identity = processes.identity(options)
-        registered = boottime()
         with connect(options.url, name=APPLICATION) as conn:
+            registered = boottime()
             self._worker = fleet.register(conn, identity)
         self._heartbeat = Heartbeat(
             Link(options.url, "-c lock_timeout=100ms", longest_pause=options.beat_seconds),
@@ -230,12 +233,19 @@ class Supervisor:
             self._maintenance.stop()
         self._crew.leave()
         self._hand_on()
+        self._return_late_claims()
         self._wait_for_clerk()
         self._heartbeat.stop()
         self._maintenance.stop()
         for thread in (self._heartbeat, self._maintenance):
             thread.join(JOIN_SECONDS)
         return self._exit_code()
+
+    def _return_late_claims(self) -> None:
+        while not self._inbox.empty():
+            news = self._inbox.get()
+            if isinstance(news, Claims):
+                self._clerk.store([not_begun(each, Returned()) for each in news.taken])
 
     def _wait_for_clerk(self) -> None:
         keeps = self._is_lost and (self._clerk.keys() or self._crew.cut)
@@ -250,9 +260,17 @@ class Supervisor:
                 self._clerk.hurry(give_up_at)
 
     def _say_farewell(self, conn: Connection) -> None:
-        """Leave nothing in the database under this worker; done again until it succeeds.
+        """Leave nothing in the database under this worker; done again until it succeeds."""
+        if not self._has_compared:
+            self._settle_cut(conn)
+            self._has_compared = True
+        (fleet.give_up if self._is_lost else fleet.stop)(conn, self._worker)
+        self._recover_own(conn)
 
-        What it has under us and no child was given was claimed too late to begin.
+    def _settle_cut(self, conn: Connection) -> None:
+        """Report the runs that were cut off and are not ours any more.
+
+        What the database has under us and no child was given was claimed too late to begin.
         """
         cut = {run.key: run for run in self._crew.cut}
         held = fleet.beat(conn, self._worker)
@@ -265,8 +283,6 @@ class Supervisor:
         taken = [finished(run, CUT_SHORT).report() for key, run in cut.items() if key not in ours]
         if taken:
             dispute(conn, self._worker, taken)
-        (fleet.give_up if self._is_lost else fleet.stop)(conn, self._worker)
-        self._recover_own(conn)
 
     def _recover_own(self, conn: Connection) -> None:
         while len(recover(conn, worker=self._worker)) == BATCH:

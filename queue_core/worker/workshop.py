@@ -1,5 +1,6 @@
 """The workshop: the crew, its guard and the signals, and the main thread's wait for all of them."""
 
+import math
 import selectors
 import time
 from typing import Final
@@ -33,12 +34,14 @@ class Workshop:
             if why := self.crew.hopeless():
                 return why
             self.look()
-            self.wait(time.monotonic() + LOOK_SECONDS)
+            self.wait(math.inf)
         return None
 
     def wait(self, until: float) -> None:
         """Wait until something is said or `until` (monotonic), and hear it."""
         until = min(until, self.crew.next_look())
+        if not self.signals.stops:
+            until = min(until, self.crew.next_start())
         patience = min(max(0.0, until - time.monotonic()), LOOK_SECONDS)
         for key, _ in self._selector.select(patience):
             if isinstance(key.data, Child):

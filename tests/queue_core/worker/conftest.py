@@ -87,8 +87,8 @@ class Worker:
 
     def id(self) -> UUID:
         """Return its id, once it has registered."""
-        found = wait_for(lambda: re.search(r"worker started worker=(\S+)", self.text()))
-        return UUID(found[1])
+        found = wait_for(lambda: re.findall(r"worker started worker=(\S+)", self.text()))
+        return UUID(found[0])
 
     def children(self) -> set[int]:
         """Return the processes that it started and those that these started, without the guard."""

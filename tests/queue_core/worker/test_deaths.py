@@ -9,8 +9,6 @@ import pytest
 from queue_core import fleet, retry
 from tests.queue_core.worker.conftest import is_alive, stat, wait_for
 
-BY = {"by": "ops:alice", "reason": "looked_at_it"}
-
 
 @pytest.mark.parametrize("name", ["sample.sleep", "sample.gil"])
 def test_no_child_outlives_a_killed_supervisor_and_the_next_worker_recovers(
@@ -135,7 +133,7 @@ def test_a_run_whose_claim_was_taken_is_stopped_and_its_job_disputed(start_worke
     jobs.ended(after, "completed")
     retried = jobs.add("sample.raise", attempts=1)
     jobs.ended(retried, "failed")
-    assert retry(jobs.conn, [retried], **BY)[0].applied
+    assert retry(jobs.conn, [retried], by="ops:alice", reason="looked_at_it")[0].applied
 
 
 def test_a_dead_guard_is_replaced_and_knows_everything(start_worker, jobs):

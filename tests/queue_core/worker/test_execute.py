@@ -40,13 +40,20 @@ def test_a_handler_gets_its_run_and_its_arguments_converted():
     assert ran(handler, f'{{"to": "{JOB}"}}') == Completed(expected)
 
 
+def returning(value: object) -> Any:
+    def handler(run: Run) -> object:
+        return value
+
+    return handler
+
+
 def test_nothing_returned_is_no_result():
-    assert ran(lambda run: None) == Completed(None)
+    assert ran(returning(None)) == Completed(None)
 
 
 def test_arguments_that_are_not_json_are_unreadable():
     for text in ("{", "[]", "3", '{"a": ' + "1" * 5_000 + "}", '{"a": ' * 2_000):
-        assert isinstance(ran(lambda run: None, text), Unreadable)
+        assert isinstance(ran(returning(None), text), Unreadable)
 
 
 def test_arguments_that_do_not_fit_fail_for_good_naming_the_field_and_no_value():
@@ -122,7 +129,7 @@ def test_what_would_end_a_process_only_fails_the_run(error):
     ids=["set", "nan", "inf", "bytes", "tuple key", "digits", "object"],
 )  # fmt: skip
 def test_a_result_that_is_not_json_fails_for_good(value):
-    ending = failed(lambda run: value)
+    ending = failed(returning(value))
     assert (ending.error, ending.retryable) == (NOT_JSON, False)
 
 
@@ -136,20 +143,19 @@ def test_results_that_fight_back_are_not_json():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    hostile = iter([Loud(a=1), circle, deep])
-    for _ in range(3):
-        assert failed(lambda run: next(hostile)).error == NOT_JSON
+    for value in (Loud(a=1), circle, deep):
+        assert failed(returning(value)).error == NOT_JSON
 
 
 def test_a_result_of_64_kib_fits_and_one_byte_more_does_not():
-    assert ran(lambda run: "x" * (MAX_RESULT_BYTES - 2)) == Completed(f'"{"x" * 65_534}"')
-    ending = failed(lambda run: "x" * (MAX_RESULT_BYTES - 1))
+    assert ran(returning("x" * (MAX_RESULT_BYTES - 2))) == Completed(f'"{"x" * 65_534}"')
+    ending = failed(returning("x" * (MAX_RESULT_BYTES - 1)))
     assert (ending.error, ending.retryable) == (TOO_LARGE, False)
 
 
 def test_what_postgres_cannot_store_in_a_result_is_replaced_and_nothing_else(conn):
     value = {"a\0": ["\ud800", "\\u0000", "\U0001f600", 1.5, None, True, "\udc00\ud83d"]}
-    ending = ran(lambda run: value)
+    ending = ran(returning(value))
     assert isinstance(ending, Completed)
     stored = conn.execute("SELECT %s::jsonb AS value", [ending.result]).fetchone()
     first, *others, last = stored["value"]["a\ufffd"]
@@ -170,7 +176,11 @@ def test_context_managers_nest_round_each_run_the_first_outermost():
         return enter
 
     registry = Registry()
-    registry.job("test.around")(lambda run: seen.append("run"))
+
+    @registry.job("test.around")
+    def handler(run: Run) -> None:
+        seen.append("run")
+
     registry.around(manager("a"))
     registry.around(manager("b"))
     assert execute(JobMessage(JOB, "test.around", 1, "{}"), registry) == Completed()
@@ -183,7 +193,7 @@ def test_a_failure_of_a_context_manager_fails_the_run():
         yield
         raise OSError("could not commit")
 
-    assert failed(lambda run: 3, around=around).error == "OSError: could not commit"
+    assert failed(returning(3), around=around).error == "OSError: could not commit"
 
 
 def test_a_context_manager_cannot_make_a_failure_disappear():
@@ -204,4 +214,4 @@ def test_a_result_that_takes_all_memory_is_too_large(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(module, "_encode", exhausted)
-    assert failed(lambda run: 3).error == TOO_LARGE
+    assert failed(returning(3)).error == TOO_LARGE

@@ -1,5 +1,7 @@
 """Frames: what is sent arrives, in whatever pieces, and nothing else is taken for a frame."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def test_a_stream_cut_anywhere_gives_the_same_frames(cuts):
     stream = b"".join(encode(each, LIMIT) for each in sent)
     edges = sorted({0, len(stream), *(min(cut, len(stream)) for cut in cuts)})
     reader = Frames(LIMIT)
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
     assert [frame for piece in pieces for frame in reader.feed(piece)] == sent
 
 

@@ -6,8 +6,6 @@ from uuid import UUID
 from queue_core import cancel
 from tests.queue_core.worker.conftest import is_alive, wait_for
 
-BY = {"by": "ops:alice", "reason": "no_longer_needed"}
-
 
 def test_a_run_that_ends_while_the_database_is_away_is_stored_when_it_is_back(
     start_worker, jobs, proxy
@@ -150,7 +148,7 @@ def test_a_lock_on_one_job_delays_no_other_and_no_beat(start_worker, jobs, datab
     made = jobs.add("sample.sleep", {"seconds": 0.2, "path": str(path)})
     jobs.begun(path)
     other = database.connect(autocommit=False)
-    cancel(other, [made], **BY)  # and does not commit
+    cancel(other, [made], by="ops:alice", reason="no_longer_needed")  # and does not commit
     for _ in range(4):
         jobs.ended(jobs.add("sample.sleep", {"seconds": 0.5}), "completed")
     assert jobs.facts(made).state == "running"

@@ -12,6 +12,8 @@ from queue_core import embedded
 from tests.conftest import CANARY, make_database
 from tests.queue_core.worker.conftest import Jobs, Worker, launch, wait_for
 
+pytestmark = pytest.mark.xdist_group("shop")  # one worker serves them all
+
 
 @pytest.fixture(scope="module")
 def shop(
