@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from console import boot
+
 # PORT is what Procfile runners set. Only this machine can reach it: a console for others belongs
 # behind a proxy that speaks TLS.
 bind = f"127.0.0.1:{os.environ.get('PORT') or 8000}"
@@ -30,3 +32,8 @@ access_log_format = '%(t)s "%(m)s %(U)s" %(s)s %(B)s %(L)ss'
 # A process shows that it is alive by touching a file; on a busy disk that can stall it.
 if Path("/dev/shm").is_dir():  # noqa: S108 - gunicorn makes a file of its own in it
     worker_tmp_dir = "/dev/shm"  # noqa: S108
+
+
+def on_starting(_server: object) -> None:
+    """Begin only on a database that is there and sound."""
+    boot.require_sound()

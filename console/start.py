@@ -3,7 +3,6 @@
 import argparse
 import http.client
 import os
-import pwd
 import shlex
 import signal
 import socket
@@ -16,10 +15,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from console import procfile
+from console.cli import signature
 from queue_core import database, embedded, migrate, operators, settings
 from queue_core.errors import CountersignError, SettingsError
-from queue_core.queries import counts
-from queue_core.states import STATES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOST: Final = "127.0.0.1"
@@ -184,18 +182,11 @@ def agreed(question: str) -> bool:
 
 
 def load_example(place: Place) -> None:
-    """Load the example into a database that holds no job yet, all of it or nothing."""
+    """Load the example, which leaves alone a database that ever held a job."""
     from examples.stdlib_audit.load import load  # noqa: PLC0415 - only a first start needs it
 
     with database.connect(place.owner_url, name="countersign start") as conn:
-        if empty(counts.counts(conn)):
-            with conn.transaction():
-                load(conn)
-
-
-def empty(held: counts.Counts) -> bool:
-    """Whether the database holds no job in any state."""
-    return not any(getattr(held, state) for state in STATES)
+        load(conn)
 
 
 @contextmanager
@@ -250,9 +241,9 @@ def welcome(address: str, place: Place, environ: Mapping[str, str]) -> None:
     with database.connect(place.url, name="countersign start") as conn:
         admins = [row.code for row in operators.list_operators(conn) if enabled_admin(row)]
         if admins:
-            box(address=address, password=f"to reset one: {reset_command(admins[0], environ)}")
+            box(address=address, password=f"a new one: {reset_command(admins[0], environ)}")
         elif operators.find(conn, FIRST_OPERATOR):  # disabled: a code is never given out again
-            box(address=address, code="no admin is enabled: flask queue operators add")
+            box(address=address, code="no admin is enabled; add one: flask queue operators add")
         else:
             password = add_first_operator(conn)
             box(address=address, code=FIRST_OPERATOR, password=f"{password}   (shown only now)")
@@ -260,16 +251,15 @@ def welcome(address: str, place: Place, environ: Mapping[str, str]) -> None:
 
 def add_first_operator(conn: database.AnyConnection) -> str:
     """Add the first operator, an admin, and return its password."""
-    user = os_user()
     password = operators.random_password()
     operators.add(
         conn,
         FIRST_OPERATOR,
         "admin",
         password,
-        by=f"setup:{user}",
-        reason="first start",
-        via=f"cli:{user}@{socket.gethostname()}",
+        by=signature.set_up_code(),
+        reason="first_start",
+        via=signature.via(),
     )
     return password
 
@@ -280,19 +270,12 @@ def enabled_admin(row: operators.OperatorRow) -> bool:
 
 
 def reset_command(code: str, environ: Mapping[str, str]) -> str:
-    """Return the command that gives `code` a new password."""
+    """Return the command that gives `code` a new password, signed by itself."""
     flask = shlex.quote(str(Path(sys.executable).parent / "flask"))
     data = environ.get("QUEUE_DATA")
     where = f"QUEUE_DATA={shlex.quote(data)} " if data and not environ.get("DATABASE_URL") else ""
-    return f"{where}{flask} queue operators reset {shlex.quote(code)}"
-
-
-def os_user() -> str:
-    """Return the name of the user of this process, or its number where it has none."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+    who = shlex.quote(code)
+    return f"{where}{flask} queue operators reset {who} --by {who} --reason forgotten"
 
 
 def box(**lines: str) -> None:

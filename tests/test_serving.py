@@ -34,10 +34,11 @@ def place(tmp_path):
 
 
 @pytest.fixture
-def port(place):
+def port(place, migrated):
     """Serve the application as the Procfile serves the console, with an access log."""
     number = free_port()
-    environ = {**os.environ, "PORT": str(number), "PYTHONPATH": str(place)}
+    environ = {**os.environ, "PORT": str(number), "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
+    environ["DATABASE_URL"] = migrated.url
     with (place / "log").open("w") as log:
         server = subprocess.Popen(
             [*SERVE, "--access-logfile", "-", "served:app"], env=environ, stdout=log, stderr=log
@@ -80,7 +81,7 @@ def test_the_access_log_has_no_query_string(port, place):
 def test_no_control_socket_is_opened_in_the_home_folder(place):
     printed = subprocess.run(
         [*SERVE, "--print-config", "served:app"],
-        env={**os.environ, "PYTHONPATH": str(place)},
+        env={**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=True,
@@ -88,3 +89,19 @@ def test_no_control_socket_is_opened_in_the_home_folder(place):
     settings = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "=" in line)
     told = {name.strip(): value.strip() for name, value in settings.items()}
     assert told["control_socket_disable"] == "True"
+
+
+def test_it_does_not_begin_on_a_database_that_is_away(place):
+    url = f"postgresql://somebody:s3cret-canary@127.0.0.1:{free_port()}/shop"
+    environ = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{ROOT}", "DATABASE_URL": url}
+    done = subprocess.run(
+        [*SERVE, "served:app"],
+        env={**environ, "PORT": str(free_port())},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "database shop on 127.0.0.1" in done.stderr
+    assert "s3cret-canary" not in done.stderr
