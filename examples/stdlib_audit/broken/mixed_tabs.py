@@ -1,0 +1,4 @@
+def steps(count):
+    for step in range(count):
+	print(step)
+        print("done")

@@ -1,0 +1,6 @@
+def total(amounts):
+    return sum(amounts
+
+
+def mean(amounts):
+    return total(amounts) / len(amounts)

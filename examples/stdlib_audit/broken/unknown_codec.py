@@ -1,0 +1,3 @@
+# -*- coding: ebcdic-of-the-moon -*-
+
+PLANETS = ["Mercury", "Venus"]
