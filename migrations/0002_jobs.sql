@@ -34,9 +34,10 @@ GRANT SELECT, INSERT, DELETE ON countersign.ended TO countersign_runtime;
 
 -- Makes the weekly partitions of jobs and ended from last week to `ahead` weeks from now, and
 -- answers how many it made. CREATE LIKE + CHECK + ATTACH, since PARTITION OF would wait for
--- every open enqueue; the CHECK spares the ATTACH its scan and is then dropped.
+-- every open enqueue; the CHECK spares the ATTACH its scan and is then dropped. In UTC, since a
+-- week of another time zone can be an hour shorter or longer.
 CREATE FUNCTION countersign.make_partitions(ahead integer DEFAULT 16) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC'
 AS $$
 DECLARE
     parent text;
