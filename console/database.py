@@ -65,7 +65,8 @@ class Connections:
     def close(self) -> None:
         """Close the pool; the next request opens another."""
         if self._pool is not None and self._pid == os.getpid():
-            self._forget(self._pool)
+            self._pool.close()
+            self._pool = None
 
     def _opened(self) -> ConnectionPool[Connection]:
         with self._lock:

@@ -17,7 +17,7 @@ LATE: Final = frozenset({"late_completed", "late_failed"})
 GIVEN_BACK: Final = frozenset({"returned", "deferred"})
 _TONES: Final[Mapping[Kind, str]] = MappingProxyType(
     {
-        "asked": "quiet",
+        "asked": "grey",
         "claimed": "blue",
         "started": "blue",
         "completed": "green",
@@ -120,7 +120,7 @@ def tone(outcome: str) -> str:
     """Return the colour that a run's outcome is shown in."""
     if outcome in LATE or outcome in {"lost", "crashed"}:
         return "violet"
-    return "quiet" if outcome in GIVEN_BACK or outcome == "stopped" else "red"
+    return "grey" if outcome in GIVEN_BACK or outcome == "stopped" else "red"
 
 
 def _begun(
