@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from console.cli.failures import Mistake
+from console.cli.signature import at_terminal
 from queue_core.jobs import MAX_ARGS_BYTES, decode
 
 MOST_BYTES: Final = 4 * MAX_ARGS_BYTES
@@ -32,7 +33,7 @@ def arguments() -> dict[str, object]:
 
 def password() -> str:
     """Read a password: the first line of standard input, or typed unseen at a terminal."""
-    if sys.stdin is not None and sys.stdin.isatty():
+    if at_terminal():
         return click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     lines = _read(MOST_PASSWORD_BYTES, "the password").splitlines()
     return lines[0] if lines else ""

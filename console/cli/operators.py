@@ -4,8 +4,9 @@ import click
 
 from console.cli import connections, given
 from console.cli.output import as_dict, say, say_json, say_table
-from console.cli.signature import set_up_code, signed, via
+from console.cli.signature import asked, at_terminal, set_up_code, signed, via
 from queue_core import operators as core
+from queue_core.database import AnyConnection
 
 
 @click.group()
@@ -32,13 +33,13 @@ def list_(*, wants_json: bool) -> None:
 @click.argument("code")
 @click.option("--role", type=click.Choice(core.ROLES), required=True)
 @click.option("--by", help="An admin's code; may be left out while no admin is enabled.")
-@click.option("--reason", required=True, help="Why: a short code, such as new_colleague.")
+@click.option("--reason", callback=asked, help="Why: a code, such as new_colleague.")
 @click.option("--password", callback=given.by_standard_input, help="-: read it from stdin.")
 def add(*, code: str, role: core.Role, by: str | None, reason: str, password: str | None) -> None:
     """Add an operator; without --password a random one is printed, once."""
     new = given.password() if password else core.random_password()
     with connections.acting() as conn:
-        signer = by or _setting_up(conn)
+        signer = by or _signer(conn)
         core.add(conn, code, role, new, by=signer, reason=reason, via=via())
     _tell("added", code, None if password else new)
 
@@ -65,10 +66,12 @@ def reset(*, code: str, by: str, reason: str, password: str | None) -> None:
     _tell("reset", code, None if password else new)
 
 
-def _setting_up(conn: connections.database.AnyConnection) -> str:
-    if core.admin_enabled(conn):
-        raise click.UsageError("Missing option '--by': an admin's code signs for a new operator.")
-    return set_up_code()
+def _signer(conn: AnyConnection) -> str:
+    if not core.admin_enabled(conn):
+        return set_up_code()
+    if at_terminal():
+        return click.prompt("By", err=True)
+    raise click.UsageError("Missing option '--by': an admin's code signs for a new operator.")
 
 
 def _tell(what: str, code: str, printed_once: str | None) -> None:

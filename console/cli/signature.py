@@ -3,6 +3,7 @@
 import os
 import pwd
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -15,13 +16,27 @@ _LONGEST_PART: Final = 150
 
 
 def signed(command: Command) -> Command:
-    """Give a command the options that sign an act."""
+    """Give a command the options that sign an act; at a terminal they are asked for."""
     for option in (
-        click.option("--reason", required=True, help="Why: a short code, such as customer_asked."),
-        click.option("--by", required=True, help="Who: the code of an enabled operator."),
+        click.option("--reason", callback=asked, help="Why: a code, such as customer_asked."),
+        click.option("--by", callback=asked, help="Who: the code of an enabled operator."),
     ):
         command = option(command)
     return command
+
+
+def asked(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return what an option was given; at a terminal a missing one is asked for."""
+    if value is not None:
+        return value
+    if not at_terminal():
+        raise click.MissingParameter(ctx=ctx, param=parameter)
+    return click.prompt(str(parameter.name).capitalize(), err=True)
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def noted(command: Command) -> Command:

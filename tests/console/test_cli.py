@@ -306,6 +306,16 @@ def test_there_is_no_act_without_who_and_why(cli, verb, missing):
     assert missing in result.stderr
 
 
+def test_at_a_terminal_who_and_why_are_asked_for(cli, conn, monkeypatch):
+    job = enqueued(cli)
+    monkeypatch.setattr(signature, "at_terminal", lambda: True)
+
+    result = cli("cancel", str(job), given="ops:bob\non-call\n")
+
+    assert result.exit_code == 0
+    assert acts(conn)[-1][:3] == ("ops:bob", "cancelled", "on-call")
+
+
 def test_an_act_whose_ledger_entry_fails_changes_nothing(real_cli, database):
     job = enqueued(real_cli)
     database.owner().execute(
