@@ -7,14 +7,15 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import FAILURE, REPORT
-from queue_core.database import rows
+from queue_core.database import contention, rows
 from queue_core.errors import ContendedError
-from queue_core.outcomes import Moved, RunReport, failure_columns, report_columns
+from queue_core.outcomes import Moved, RunReport, failure_columns, in_order, report_columns
 from queue_core.queries.places import locate
 from queue_core.states import MOVES
 
 LOOKS: Final = 20
 
+# Of what ended the states left alone are named, as in retry: no plan may walk history by state.
 DISPUTE = (
     REPORT
     + FAILURE
@@ -65,7 +66,7 @@ from_ended AS (
     USING report
     WHERE ended.id = ANY(%(ids)s)
         AND ended.id = report.id
-        AND ended.state = 'failed'
+        AND ended.state NOT IN ('completed', 'cancelled')
     RETURNING ended.id, ended.attempt
 ),
 from_running AS (
@@ -127,10 +128,11 @@ def dispute(
     record of their own (`own_record`). Raises ContendedError for a job that slips away 20 times.
     """
     moved: list[Moved] = []
-    left = list(reports)
+    left = in_order(reports)
     for _ in range(LOOKS):
         parameters = report_columns(worker, left) | failure_columns(left)
-        moved += rows(conn, DISPUTE, parameters, Moved)
+        with contention():
+            moved += rows(conn, DISPUTE, parameters, Moved)
         left = _slipped(conn, left, {each.id for each in moved})
         if not left:
             return moved

@@ -8,6 +8,8 @@ import psycopg
 from queue_core.acts import ActOutcome, Seen, Signature, perform
 from queue_core.clauses import REQUEUED, SIGNED, WANTED
 
+# Completed ones are named, not the others: without statistics the planner would walk the index of
+# lists by state, all of history, rather than look up each id.
 RETRY = (
     WANTED
     + """
@@ -17,7 +19,7 @@ again AS (
     WHERE ended.id = ANY(%(ids)s)
         AND ended.id = wanted.id
         AND jobs.id = ended.id
-        AND ended.state IN ('failed', 'cancelled')
+        AND ended.state <> 'completed'
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
     RETURNING ended.id, jobs.queue, jobs.name, jobs.priority, ended.attempt
