@@ -1,6 +1,6 @@
 """How a run ended, as values: a child reports one, one `match` stores it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 from uuid import UUID
@@ -102,6 +102,11 @@ class Moved:
     id: UUID
     attempt: int
     state: State
+
+
+def in_order(reports: Iterable[RunReport]) -> list[RunReport]:
+    """Sort reports by job and attempt: who locks in one order never waits in a circle."""
+    return sorted(reports, key=lambda each: (each.id, each.attempt))
 
 
 def report_columns(worker: UUID, reports: Sequence[RunReport]) -> dict[str, object]:

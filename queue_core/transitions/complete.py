@@ -6,8 +6,8 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import REPORT, TAKEN
-from queue_core.database import rows
-from queue_core.outcomes import Completed, Moved, RunReport, report_columns
+from queue_core.database import contention, rows
+from queue_core.outcomes import Completed, Moved, RunReport, in_order, report_columns
 
 COMPLETE = (
     REPORT
@@ -40,6 +40,8 @@ def complete(
 
     A result that Postgres cannot store raises psycopg.DataError for the whole batch.
     """
-    results = [each.ending.result for each in reports if isinstance(each.ending, Completed)]
-    parameters = report_columns(worker, reports) | {"results": results}
-    return rows(conn, COMPLETE, parameters, Moved)
+    ordered = in_order(reports)
+    results = [each.ending.result for each in ordered if isinstance(each.ending, Completed)]
+    parameters = report_columns(worker, ordered) | {"results": results}
+    with contention():
+        return rows(conn, COMPLETE, parameters, Moved)

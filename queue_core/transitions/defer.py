@@ -6,8 +6,8 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import REPORT, TAKEN
-from queue_core.database import rows
-from queue_core.outcomes import Deferred, Moved, RunReport, report_columns
+from queue_core.database import contention, rows
+from queue_core.outcomes import Deferred, Moved, RunReport, in_order, report_columns
 
 DEFER = (
     REPORT
@@ -55,6 +55,8 @@ def defer(
 
     After a request to stop the job is cancelled instead: it never goes back to the queue.
     """
-    waits = [each.ending.seconds for each in reports if isinstance(each.ending, Deferred)]
-    parameters = report_columns(worker, reports) | {"waits": waits}
-    return rows(conn, DEFER, parameters, Moved)
+    ordered = in_order(reports)
+    waits = [each.ending.seconds for each in ordered if isinstance(each.ending, Deferred)]
+    parameters = report_columns(worker, ordered) | {"waits": waits}
+    with contention():
+        return rows(conn, DEFER, parameters, Moved)

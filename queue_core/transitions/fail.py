@@ -6,8 +6,8 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import FAILURE, REPORT, TAKEN
-from queue_core.database import rows
-from queue_core.outcomes import Moved, RunReport, failure_columns, report_columns
+from queue_core.database import contention, rows
+from queue_core.outcomes import Moved, RunReport, failure_columns, in_order, report_columns
 
 FAIL = (
     REPORT
@@ -79,5 +79,7 @@ def fail(
     attempt fails it; after a request to stop it is cancelled; a child that died on it under
     `on_lost="review"`, or for the second time, sends it to review.
     """
-    parameters = report_columns(worker, reports) | failure_columns(reports)
-    return rows(conn, FAIL, parameters, Moved)
+    ordered = in_order(reports)
+    parameters = report_columns(worker, ordered) | failure_columns(ordered)
+    with contention():
+        return rows(conn, FAIL, parameters, Moved)

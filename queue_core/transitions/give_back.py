@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import REPORT, TAKEN
-from queue_core.database import rows
+from queue_core.database import contention, rows
 from queue_core.outcomes import Moved
 
 GIVE_BACK = (
@@ -46,7 +46,7 @@ def give_back(
     Returns where each that the worker still held went; after a request to stop the job is
     cancelled instead.
     """
-    returned = list(runs)
+    returned = sorted(runs)
     parameters = {
         "worker": worker,
         "ids": [run[0] for run in returned],
@@ -54,4 +54,5 @@ def give_back(
         "seconds": [None] * len(returned),
         "child_pids": [None] * len(returned),
     }
-    return rows(conn, GIVE_BACK, parameters, Moved)
+    with contention():
+        return rows(conn, GIVE_BACK, parameters, Moved)

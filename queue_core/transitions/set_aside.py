@@ -6,8 +6,8 @@ from uuid import UUID
 import psycopg
 
 from queue_core.clauses import FAILURE, REPORT, TAKEN
-from queue_core.database import rows
-from queue_core.outcomes import Moved, RunReport, failure_columns, report_columns
+from queue_core.database import contention, rows
+from queue_core.outcomes import Moved, RunReport, failure_columns, in_order, report_columns
 
 SET_ASIDE = (
     REPORT
@@ -40,5 +40,7 @@ def set_aside(
     conn: psycopg.Connection[object], worker: UUID, reports: Sequence[RunReport]
 ) -> list[Moved]:
     """Send runs whose ending is Unreadable to a person; returns those that held their claim."""
-    parameters = report_columns(worker, reports) | failure_columns(reports)
-    return rows(conn, SET_ASIDE, parameters, Moved)
+    ordered = in_order(reports)
+    parameters = report_columns(worker, ordered) | failure_columns(ordered)
+    with contention():
+        return rows(conn, SET_ASIDE, parameters, Moved)
