@@ -199,7 +199,7 @@ class Clerk(threading.Thread):
         used = dict(request.used)
         free = request.free
         while free > 0:
-            queues, count = _open_queues(request.queues, used, free)
+            queues, count = open_queues(request.queues, used, free)
             if count == 0:
                 return
             taken = claim(
@@ -285,7 +285,7 @@ class Clerk(threading.Thread):
         return True
 
 
-def _open_queues(
+def open_queues(
     caps: Mapping[str, int | None], used: Mapping[str, int], free: int
 ) -> tuple[list[str] | None, int]:
     """Return the queues with room, and how many runs cannot take any of them past its cap."""

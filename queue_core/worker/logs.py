@@ -25,7 +25,7 @@ class _Stderr(logging.Handler):
                 line = line[os.write(_STDERR, line) :]
 
 
-class _Formatter(logging.Formatter):
+class Formatter(logging.Formatter):
     """One line: as words with key=value pairs, or as a JSON object."""
 
     def __init__(self, form: Literal["text", "json"]) -> None:
@@ -33,6 +33,7 @@ class _Formatter(logging.Formatter):
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of one event."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         at = f"{stamp}.{int(record.msecs):03d}Z"
         fields: dict[str, object] = getattr(record, "fields", {})
@@ -56,7 +57,7 @@ def configure(form: Literal["text", "json"]) -> None:
         if isinstance(handler, _Stderr):
             LOGGER.removeHandler(handler)
     handler = _Stderr()
-    handler.setFormatter(_Formatter(form))
+    handler.setFormatter(Formatter(form))
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False

@@ -1,0 +1,141 @@
+"""A child by itself: what it says, and when it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from queue_core.outcomes import Completed
+from queue_core.transitions.claim import Claimed
+from queue_core.worker.children import Child
+from queue_core.worker.guarding import environment
+from queue_core.worker.messages import END, STOP, Hello, NoHello, Report, job_frame
+from tests.queue_core.worker.conftest import JOBS, is_alive, wait_for
+
+
+@pytest.fixture
+def start_child(tmp_path) -> Iterator[Callable[..., Child]]:
+    started: list[Child] = []
+
+    def start(jobs: str = JOBS) -> Child:
+        started.append(Child(jobs, environment("host=nowhere")))
+        return started[-1]
+
+    yield start
+    for child in started:
+        child.kill()
+        child.reap()
+
+
+def heard(child: Child) -> Hello | NoHello | Report:
+    return wait_for(child.hear)[0]
+
+
+def give(child: Child, name: str, args: str = "{}") -> uuid.UUID:
+    job = uuid.uuid4()
+    now = datetime.now(UTC)
+    child.say(job_frame(Claimed(job, 1, name, "default", args, None, 1, "attempts", now)))
+    return job
+
+
+def test_a_child_first_says_what_it_handles(start_child):
+    hello = heard(start_child())
+    assert isinstance(hello, Hello)
+    offers = {offer.name: offer for offer in hello.offers}
+    assert (offers["sample.raise"].attempts, offers["sample.review"].on_lost) == (3, "review")
+
+
+def test_a_child_runs_one_job_after_the_other(start_child):
+    child = start_child()
+    heard(child)
+    for value in ("1", '"two"'):
+        job = give(child, "sample.echo", f'{{"value": {value}}}')
+        assert heard(child) == Report(job, Completed(value))
+
+
+def test_a_child_leaves_when_it_is_told_to(start_child):
+    child = start_child()
+    heard(child)
+    child.say(END)
+    wait_for(child.is_dead)
+    assert child.reap() == 0
+
+
+def test_a_child_ends_with_its_line_whatever_its_handler_does(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    path = tmp_path / "begun"
+    give(child, "sample.stubborn", f'{{"path": "{path}"}}')
+    wait_for(path.exists)
+    child.line.close()
+    wait_for(child.is_dead, 2)
+
+
+def test_a_child_that_is_told_to_stop_tidies_up_and_reports_nothing(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    begun, tidied = tmp_path / "begun", tmp_path / "tidied"
+    give(child, "sample.sleep", f'{{"seconds": 60, "path": "{begun}", "tidied": "{tidied}"}}')
+    wait_for(begun.exists)
+    child.say(STOP)
+    wait_for(child.is_dead, 3)
+    assert tidied.exists()
+    assert child.hear() == []
+
+
+def test_signals_from_others_do_not_disturb_a_run(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    begun = tmp_path / "begun"
+    job = give(child, "sample.sleep", f'{{"seconds": 0.5, "path": "{begun}"}}')
+    wait_for(begun.exists)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(child.pid, number)
+    assert heard(child) == Report(job, Completed('"slept"'))
+
+
+def test_a_child_that_cannot_use_its_jobs_says_why(start_child):
+    said = heard(start_child("tests.queue_core.worker.broken"))
+    assert isinstance(said, NoHello)
+    assert "RuntimeError: its configuration is missing" in said.why
+    assert "broken.py" in said.traceback
+
+
+def test_a_child_without_its_supervisor_ends_at_once():
+    """It may have ended before the child could ask to die with it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "queue_core.worker.child", "0", "1", JOBS],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+LEAVES_A_CHILD = """
+import sys, time
+from queue_core.worker.children import Child
+from queue_core.worker.guarding import environment
+child = Child(sys.argv[1], environment("host=nowhere"))
+while not child.hear():
+    time.sleep(0.02)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_kernel_kills_a_child_with_its_supervisor_though_its_line_stays_open(tmp_path):
+    """Frozen, it could not read the end of the line: only the kernel can end it then."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", LEAVES_A_CHILD, JOBS], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout
+    pid = int(parent.stdout.readline())
+    os.kill(pid, signal.SIGSTOP)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    wait_for(lambda: not is_alive(pid), 1)

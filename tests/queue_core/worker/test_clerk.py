@@ -1,0 +1,208 @@
+"""The clerk: what ended is stored once, whatever else is in the batch or happens meanwhile."""
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from queue_core import cancel, fleet
+from queue_core.outcomes import Completed, Deferred, Ending, Failed, Unreadable
+from queue_core.transitions.claim import Claimable, Claimed
+from queue_core.worker.books import Finished, Key, Returned
+from queue_core.worker.clerk import UNSTORABLE, Claims, Clerk, Request, open_queues
+from queue_core.worker.link import BUSY, Link
+from tests.conftest import Database
+from tests.queue_core.worker.conftest import Jobs, wait_for
+
+NAMES = [Claimable("sample.echo", 3), Claimable("sample.raise", 3)]
+
+
+class Desk:
+    """A clerk at work, and what it told."""
+
+    def __init__(self, database: Database) -> None:
+        self.conn = database.connect()
+        identity = fleet.Identity("pay-3", 4121, "boot", "pid:[1]", "0.1.0", [], 4)
+        self.worker: UUID = fleet.register(self.conn, identity)
+        self.told: queue.SimpleQueue[Claims] = queue.SimpleQueue()
+        self.reconnected: list[bool] = []
+        self.clerk = Clerk(
+            Link(database.url, BUSY), self.worker, self.told.put,
+            lambda: self.reconnected.append(True),
+        )  # fmt: skip
+        self.clerk.start()
+
+    def claim(self, free: int, **options: object) -> list[Claimed]:
+        asked = {"offers": NAMES, "queues": {}, "used": {}} | options
+        self.clerk.ask(Request(free, **asked))  # pyright: ignore[reportArgumentType]
+        return self.told.get(timeout=10).taken
+
+    def store(self, *ended: tuple[Claimed, Ending | Returned]) -> None:
+        self.clerk.store(
+            [Finished(Key(run.id, run.attempt), run.name, ending, wait=60) for run, ending in ended]
+        )
+
+    def stored(self) -> None:
+        wait_for(lambda: not self.clerk.keys())
+
+
+@pytest.fixture
+def desk(database: Database) -> Iterator[Desk]:
+    made = Desk(database)
+    yield made
+    made.clerk.close(lambda _: None, time.monotonic() + 1)
+    made.clerk.join(5)
+    assert not made.clerk.is_alive()
+
+
+@pytest.fixture
+def claimed(desk: Desk, jobs: Jobs) -> Callable[[int], list[Claimed]]:
+    def claim(count: int) -> list[Claimed]:
+        for _ in range(count):
+            jobs.add("sample.echo")
+        return desk.claim(count)
+
+    return claim
+
+
+def test_each_ending_has_its_own_transition(desk, jobs, claimed):
+    one, two, three, four, five = claimed(5)
+    desk.store(
+        (one, Completed("7")), (two, Failed("ValueError: x")), (three, Deferred(60)),
+        (four, Unreadable("gone")), (five, Returned()),
+    )  # fmt: skip
+    desk.stored()
+    states = [jobs.facts(run.id).state for run in (one, two, three, four, five)]
+    assert states == ["completed", "waiting", "waiting", "needs_review", "ready"]
+    assert jobs.result(one.id) == 7
+
+
+@pytest.mark.parametrize("bad", ["{", '"\\u0000"', '"\ud800"', "[" * 30_000 + "]" * 30_000])
+def test_one_ending_that_cannot_be_stored_spoils_no_other(desk, jobs, claimed, bad):
+    runs = claimed(4)
+    desk.store(*((run, Completed(bad if run is runs[1] else "1")) for run in runs))
+    desk.stored()
+    assert [jobs.facts(run.id).state for run in runs] == [
+        "completed", "failed", "completed", "completed",
+    ]  # fmt: skip
+    assert jobs.facts(runs[1].id).error == "result could not be stored"
+
+
+def test_an_ending_that_never_can_be_stored_is_kept_and_holds_up_nobody(
+    desk, jobs, claimed, monkeypatch
+):
+    def refuse(*_: object) -> None:
+        raise psycopg.DataError("never")
+
+    monkeypatch.setattr("queue_core.worker.clerk.fail", refuse)
+    poisoned, fine = claimed(2)
+    desk.store((poisoned, UNSTORABLE), (fine, Completed()))
+    jobs.ended(fine.id, "completed")
+    assert desk.clerk.keys() == {Key(poisoned.id, 1)}
+    monkeypatch.undo()
+    desk.stored()
+    assert jobs.facts(poisoned.id).state == "failed"
+
+
+def test_a_locked_run_is_stored_when_it_is_free_and_holds_up_no_other(
+    desk, jobs, claimed, database
+):
+    runs = claimed(5)
+    other = database.connect(autocommit=False)
+    cancel(other, [runs[0].id, runs[1].id], by="ops:alice", reason="not_needed")
+    desk.store(*((run, Completed()) for run in runs))
+    for run in runs[2:]:
+        jobs.ended(run.id, "completed", 2)
+    assert desk.clerk.keys() == {Key(run.id, 1) for run in runs[:2]}
+    other.commit()
+    desk.stored()
+    assert jobs.facts(runs[0].id).state == "completed"
+
+
+def test_a15_a_run_that_lost_its_claim_is_disputed(desk, jobs, claimed):
+    (run,) = claimed(1)
+    jobs.conn.execute("UPDATE countersign.running SET attempt = 2, worker = %s", [uuid4()])
+    desk.store((run, Completed()))
+    desk.stored()
+    assert jobs.facts(run.id).state == "needs_review"
+    assert sorted(jobs.runs(run.id)) == [(1, "late_completed"), (2, "lost")]
+
+
+def test_a_run_that_never_began_and_lost_its_claim_is_not_disputed(desk, jobs, claimed):
+    (run,) = claimed(1)
+    jobs.conn.execute("UPDATE countersign.running SET attempt = 2, worker = %s", [uuid4()])
+    desk.store((run, Returned()))
+    desk.stored()
+    assert jobs.facts(run.id).state == "running"
+    assert jobs.runs(run.id) == []
+
+
+def test_what_cannot_be_stored_for_other_reasons_is_kept(desk, jobs, claimed, database):
+    (run,) = claimed(1)
+    owner = database.owner()
+    owner.execute("REVOKE INSERT ON countersign.ended FROM countersign_runtime")
+    desk.store((run, Completed()))
+    time.sleep(0.5)
+    assert desk.clerk.keys() == {Key(run.id, 1)}
+    owner.execute("GRANT INSERT ON countersign.ended TO countersign_runtime")
+    desk.stored()
+    assert jobs.facts(run.id).state == "completed"
+
+
+def test_a_request_is_answered_even_while_the_database_is_away(database, proxy, tmp_path):
+    told: queue.SimpleQueue[Claims] = queue.SimpleQueue()
+    clerk = Clerk(Link(proxy.url, BUSY), uuid4(), told.put, lambda: None)
+    proxy.cut()
+    clerk.start()
+    for _ in range(2):
+        clerk.ask(Request(1, NAMES, {}, {}))
+        assert told.get(timeout=5).taken == []
+    clerk.close(lambda _: None, time.monotonic())
+    clerk.join(5)
+
+
+def test_claims_keep_to_caps_and_take_the_best_first(desk, jobs):
+    for queue_name in ("narrow", "narrow", "wide", "wide", "closed"):
+        jobs.add("sample.echo", queue=queue_name, priority=5 if queue_name == "narrow" else 0)
+    taken = desk.claim(4, queues={"narrow": 2, "wide": None, "none": 1}, used={"narrow": 1})
+    assert [run.queue for run in taken] == ["narrow", "wide", "wide"]
+
+
+@pytest.mark.parametrize(
+    ("caps", "used", "free", "expected"),
+    [
+        ({}, {"a": 9}, 3, (None, 3)),
+        ({"a": None}, {"a": 9}, 3, (["a"], 3)),
+        ({"a": 2, "b": None}, {"a": 1}, 3, (["a", "b"], 1)),
+        ({"a": 2, "b": 5}, {"a": 2}, 3, (["b"], 3)),
+        ({"a": 2}, {"a": 2}, 3, ([], 0)),
+        ({"a": 2}, {"a": 3}, 3, ([], 0)),
+    ],
+)
+def test_no_claim_can_take_a_queue_past_its_cap(caps, used, free, expected):
+    assert open_queues(caps, used, free) == expected
+
+
+def test_the_farewell_is_said_after_everything_is_stored(desk, jobs, claimed):
+    (run,) = claimed(1)
+    seen: list[str] = []
+    desk.store((run, Completed()))
+    desk.clerk.close(lambda _: seen.append(jobs.facts(run.id).state), time.monotonic() + 10)
+    desk.clerk.join(10)
+    assert seen == ["completed"]
+
+
+def test_a_farewell_that_fails_is_said_again(desk):
+    tries: list[int] = []
+
+    def farewell(_: object) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise psycopg.errors.LockNotAvailable
+
+    desk.clerk.close(farewell, time.monotonic() + 10)
+    desk.clerk.join(10)
+    assert len(tries) == 3

@@ -1,0 +1,216 @@
+"""The small parts of the worker: options, neighbours, signals, logs, and whom a beat may judge."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from queue_core.errors import DatabaseAwayError, OptionError
+from queue_core.fleet import Held
+from queue_core.worker import WorkerOptions, heartbeat, logs
+from queue_core.worker.books import Begun
+from queue_core.worker.guarding import Watch, environment
+from queue_core.worker.heartbeat import Beat, Heartbeat
+from queue_core.worker.link import BUSY, Link, is_bad_value
+from queue_core.worker.processes import is_gone
+from queue_core.worker.signals import Signals
+from tests.queue_core.worker.conftest import wait_for
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"jobs": ""}, {"jobs": "a b"}, {"jobs": "a:"}, {"jobs": "a:b:c"}, {"jobs": "-m"},
+        {"processes": 0}, {"processes": True}, {"grace": -1}, {"grace": float("nan")},
+        {"stale_after": 0}, {"name": ""}, {"queues": {"": None}}, {"queues": {"a": 0}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_that_cannot_work_are_refused(options):
+    with pytest.raises(OptionError):
+        WorkerOptions(**{"url": "", "jobs": "app"} | options)
+
+
+def test_a_worker_has_a_slot_for_every_processor_and_its_url_is_not_shown():
+    options = WorkerOptions(url="password=secret", jobs="app.jobs:jobs")
+    assert options.processes == os.cpu_count()
+    assert "secret" not in repr(options)
+
+
+def test_a_beat_is_a_twelfth_of_the_stale_time_and_never_under_20_ms():
+    assert WorkerOptions(url="", jobs="a").beat_seconds == 5
+    assert WorkerOptions(url="", jobs="a", stale_after=0.06).beat_seconds == 0.02
+
+
+def test_a_process_is_gone_when_it_is_dead_even_if_nobody_has_reaped_it():
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert not is_gone(process.pid)
+    process.kill()
+    wait_for(lambda: is_gone(process.pid))
+    assert process.stdin
+    process.stdin.close()
+    process.wait()
+    assert is_gone(process.pid)
+    assert not is_gone(1)
+    assert is_gone(os.getpid())  # an earlier bearer of our number
+
+
+def test_children_get_no_secrets(monkeypatch):
+    monkeypatch.setenv("QUEUE_SECRET_KEY", "secret")
+    monkeypatch.setenv("QUEUE_OWNER_URL", "secret")
+    seen = environment("host=here")
+    assert seen["DATABASE_URL"] == "host=here"
+    assert "secret" not in seen.values()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "stops"),
+    [
+        ([signal.SIGTERM], 1),
+        ([signal.SIGTERM, signal.SIGTERM], 2),
+        ([signal.SIGINT, signal.SIGTERM], 1),
+        ([signal.SIGINT, signal.SIGTERM, signal.SIGTERM], 2),
+        ([signal.SIGCHLD], 0),
+    ],
+)
+def test_requests_to_stop_are_counted(numbers, stops):
+    before = {number: signal.getsignal(number) for number in set(numbers)}
+    signals = Signals()
+    signals.catch()
+    try:
+        for number in numbers:
+            signal.raise_signal(number)
+        assert signals.ears.recv(100)
+        assert signals.stops == stops
+    finally:
+        signals.release()
+        for number, handler in {signal.SIGTERM: 0, signal.SIGINT: signal.default_int_handler,
+                                signal.SIGCHLD: 0}.items():  # fmt: skip
+            signal.signal(number, before.get(number, handler))
+
+
+def line(form: str, event: str, **fields: object) -> str:
+    record = logging.LogRecord("countersign.worker", logging.INFO, "", 0, event, None, None)
+    record.fields = fields
+    return logs.Formatter(form).format(record)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_line_stays_one_line_whatever_a_name_holds():
+    said = line("text", "run ended", name='a b"\n=x', job="7", none="")
+    assert said.endswith('run ended name="a b\\"\\n=x" job=7 none=""')
+    assert "\n" not in said
+
+
+def test_an_error_of_the_driver_is_named_and_not_quoted():
+    error = psycopg.errors.UniqueViolation("Key (address)=(canary) exists")
+    assert logs.cause(error) == "UniqueViolation (SQLSTATE 23505)"
+    assert logs.cause(ValueError("canary")) == "ValueError"
+    assert logs.cause(DatabaseAwayError("cannot reach it")) == "DatabaseAwayError: cannot reach it"
+
+
+@pytest.mark.parametrize(
+    ("error", "bad"),
+    [
+        (psycopg.errors.InvalidTextRepresentation(), True),
+        (psycopg.errors.CheckViolation(), True),
+        (psycopg.errors.StatementTooComplex(), True),
+        (psycopg.DataError("text cannot contain NUL"), True),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, ""), True),
+        (psycopg.errors.DiskFull(), False),
+        (psycopg.errors.InsufficientPrivilege(), False),
+        (psycopg.OperationalError("server closed the connection"), False),
+        (ValueError(), False),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, Exception) else str(case),
+)
+def test_a_bad_value_is_told_from_a_bad_day(error, bad):
+    assert is_bad_value(error) is bad
+
+
+def test_a_link_waits_longer_after_each_failure_and_knocks_no_sooner(tmp_path):
+    link = Link(f"host={tmp_path} dbname=nowhere", BUSY)
+    pauses: list[float] = []
+    for _ in range(3):
+        with pytest.raises(DatabaseAwayError):
+            link.open()
+        pauses.append(link.wait_seconds())
+        with pytest.raises(DatabaseAwayError, match="is away"):
+            link.open()
+        wait_for(lambda: link.wait_seconds() == 0)
+    assert 0 < pauses[0] <= 0.1
+    assert pauses[2] > 0.15
+
+
+class Clock:
+    """A clock that stands still until it is moved, and a heart that beats by it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(heartbeat, "boottime", lambda: self.now)
+        self.told: list[Beat] = []
+        self.heart = Heartbeat(
+            Link("", BUSY), uuid4(), self.told.append,
+            stale_after=12.0, registered=self.now, watch=Watch({}), begun=Begun(),
+        )  # fmt: skip
+
+    def beat(self, after: float, answer: list[Held] | Exception | None = None, took: float = 0.0):
+        self.now += after
+        sent = self.now
+        self.now += took
+        if isinstance(answer, Exception):
+            self.heart._miss(answer)
+        else:
+            self.heart._acknowledge(sent, [] if answer is None else answer)
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_heart_judges_others_after_a_whole_stale_time_of_answers(clock):
+    for _ in range(11):
+        clock.beat(1.0)
+        assert not clock.heart.may_judge()
+    clock.beat(1.0)
+    assert clock.heart.may_judge()
+
+
+@pytest.mark.parametrize("gap", ["miss", "silence"])
+def test_a_gap_in_the_answers_makes_a_heart_listen_anew(clock, gap):
+    for _ in range(13):
+        clock.beat(1.0)
+    if gap == "miss":
+        clock.beat(1.0, OSError())
+        assert not clock.heart.may_judge()
+        clock.beat(1.0)
+    else:
+        clock.beat(4.0)
+    assert not clock.heart.may_judge()
+    for _ in range(12):
+        clock.beat(1.0)
+    assert clock.heart.may_judge()
+
+
+def test_a_heart_without_answers_now_judges_nobody(clock):
+    for _ in range(13):
+        clock.beat(1.0)
+    clock.now += 4.0
+    assert not clock.heart.may_judge()
+
+
+def test_the_deadline_counts_from_the_sending_of_the_last_answered_beat(clock):
+    clock.beat(1.0, took=2.0)
+    assert clock.heart.deadline == pytest.approx(1_001.0 + 8.0)
+
+
+def test_an_answer_after_the_deadline_puts_nothing_off(clock):
+    before = clock.heart.deadline
+    clock.beat(1.0, took=8.0)
+    assert clock.heart.deadline == before
+    assert len(clock.told) == 1
