@@ -65,14 +65,17 @@ def overview(conn: psycopg.Connection[object]) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """How one queue stands: jobs by live state, and the age in seconds of its oldest ready job."""
+    """How one queue stands: jobs by live state, and the age in seconds of its oldest ready job.
+
+    The age is 0 where nothing is ready.
+    """
 
     queue: str
     ready: int
     waiting: int
     blocked: int
     running: int
-    oldest_seconds: float | None
+    oldest_seconds: float
 
 
 QUEUES = """
