@@ -643,7 +643,7 @@ FIELDS = [
     ),
     *(("cancel", *SIGNED, "--", "{}") for _ in range(1)),
     *(
-        (verb, str(uuid4()), *SIGNED, f"--{option}={{}}")
+        (verb, str(UUID(int=1)), *SIGNED, f"--{option}={{}}")
         for verb in ("cancel", "retry", "release")
         for option in ("by", "reason", "note")
     ),

@@ -397,7 +397,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(jobs) -> None:
         find("x")
 
 
-@pytest.mark.parametrize("job", [bare, None, 7, b"mail.send", Order, CANARY], ids=lambda job: type(job).__name__)
+@pytest.mark.parametrize(
+    "job", [bare, None, 7, b"mail.send", Order, CANARY], ids=lambda job: type(job).__name__
+)
 def test_what_nobody_declared_is_unknown_whatever_it_is(jobs, job: Any) -> None:
     jobs.job("a.job")(plain)
     jobs.declare("b.job", schema=Order)  # has no function: None must not find it

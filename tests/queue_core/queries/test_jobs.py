@@ -361,7 +361,7 @@ HOSTILE_CURSORS = [
     "\ud800",
     "<img src=x onerror=alert(1)>",
     "'; DROP TABLE countersign.jobs; --",
-    f"1_{uuid.uuid4()}",
+    f"1_{uuid.UUID(int=1)}",
     "null",
     f"1__{HEX}",
     f"1_{HEX}_{HEX}",
