@@ -4,7 +4,6 @@ import logging
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -42,23 +41,14 @@ from queue_core.transitions.fail import fail
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from tests.conftest import CANARY
+from tests.moves import lose, state, take
 
 ALICE: dict[str, Any] = {"by": "ops:alice", "reason": "customer_asked"}
 HOUR = timedelta(hours=1)
 
 
-def take(conn: Any, worker: UUID, count: int = 1, **how: Any) -> list[UUID]:
-    """Claim jobs of `mail.send` and return their ids, in the order claimed."""
-    names = [Claimable("mail.send", **how)]
-    return [each.id for each in claim(conn, worker=worker, names=names, count=count)]
-
-
 def print_nothing(run: object) -> None:
     del run
-
-
-def state(conn: Any, job: UUID) -> str:
-    return locate(conn, [job])[job].state
 
 
 # Claim
@@ -385,15 +375,6 @@ def test_a13_a_failure_is_its_jobs_alone(conn, registry, make_worker) -> None:
 
 
 # Lost workers
-
-
-def lose(conn: Any, worker: UUID) -> None:
-    """Declare a worker lost: it has not beaten for longer than the stale time."""
-    conn.execute(
-        "UPDATE countersign.workers SET beat_at = now() - interval '2 min' WHERE id = %s", [worker]
-    )
-    other = fleet.register(conn, fleet.Identity("pay-4", 1, "boot-2", "pid:[2]", "0.1.0", [], 1))
-    assert fleet.bury_stale(conn, other, 60) == [worker]
 
 
 def test_a14_with_attempts_left_a_lost_job_is_ready_again_in_its_old_place(
