@@ -268,7 +268,7 @@ def test_neither_web_nor_worker_starts_after_it(owner, harm):
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("harm", NO_REASON_TO_STAY_DOWN)
+@pytest.mark.parametrize("harm", sorted(NO_REASON_TO_STAY_DOWN))
 def test_an_index_keeps_nobody_down(owner, harm):
     owner.execute(HARMS[harm][0])
 
