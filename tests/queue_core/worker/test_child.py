@@ -119,23 +119,20 @@ LEAVES_A_CHILD = """
 import sys, time
 from queue_core.worker.children import Child
 from queue_core.worker.guarding import environment
-child = Child(sys.argv[1], environment("host=nowhere"))
+from tests.queue_core.worker.test_child import give
+child = Child("tests.queue_core.worker.sample", environment("host=nowhere"))
 while not child.hear():
     time.sleep(0.02)
-print(child.pid, flush=True)
+give(child, "sample.gil", '{"seconds": 20, "path": "%s"}' % sys.argv[1])
 time.sleep(60)
 """
 
 
-def test_the_kernel_kills_a_child_with_its_supervisor_though_its_line_stays_open(tmp_path):
-    """Frozen, it could not read the end of the line: only the kernel can end it then."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", LEAVES_A_CHILD, JOBS], stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdout
-    pid = int(parent.stdout.readline())
-    os.kill(pid, signal.SIGSTOP)
+def test_the_kernel_kills_a_child_with_its_supervisor_though_it_cannot_hear(tmp_path):
+    """A handler holds the GIL, so that no thread can read the line; nor is there a guard."""
+    path = tmp_path / "begun"
+    parent = subprocess.Popen([sys.executable, "-c", LEAVES_A_CHILD, str(path)])
+    child = int(wait_for(lambda: path.exists() and path.read_text()))
     parent.kill()
     parent.wait()
-    parent.stdout.close()
-    wait_for(lambda: not is_alive(pid), 1)
+    wait_for(lambda: not is_alive(child), 1)

@@ -122,7 +122,7 @@ def test_what_arrives_in_pieces_is_understood():
 
 def test_what_was_said_in_time_counts_even_if_it_is_heard_late(monkeypatch):
     """A guard that was itself kept waiting must not kill for a beat that lies unread."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # word by word
     killed: list[int] = []
     monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
     with ours, theirs:
