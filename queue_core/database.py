@@ -60,7 +60,7 @@ def describe(url: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a connection error: the later ones can repeat values."""
+    """Return the first line of the driver's error: the later ones can repeat values."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
@@ -86,7 +86,7 @@ def fetch(
     factory: BaseRowFactory[Row],
 ) -> list[Row]:
     """Run `statement` and return its rows as `factory` makes them."""
-    with psycopg.Cursor(conn, row_factory=factory) as cursor:
+    with _told_in_a_line(), psycopg.Cursor(conn, row_factory=factory) as cursor:
         return cursor.execute(statement, parameters).fetchall()
 
 
@@ -94,7 +94,7 @@ def value(
     conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
 ) -> object:
     """Run `statement` and return the first column of its first row, or None without a row."""
-    with psycopg.Cursor(conn, row_factory=scalar_row) as cursor:
+    with _told_in_a_line(), psycopg.Cursor(conn, row_factory=scalar_row) as cursor:
         return cursor.execute(statement, parameters).fetchone()
 
 
@@ -102,8 +102,21 @@ def execute(
     conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
 ) -> int:
     """Run `statement` and return how many rows it touched."""
-    with psycopg.Cursor(conn) as cursor:
+    with _told_in_a_line(), psycopg.Cursor(conn) as cursor:
         return cursor.execute(statement, parameters).rowcount
+
+
+@contextmanager
+def _told_in_a_line() -> Generator[None]:
+    """Let the driver's errors pass with the first line of their text alone.
+
+    The server's details and context can repeat rows and parameters, arguments among them.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        error.args = (first_line(error),)
+        raise
 
 
 @contextmanager
