@@ -1,0 +1,81 @@
+"""Cases from the field: migrations beside traffic, forks, and history that holds nothing up."""
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queue_core import SchemaError, enqueue, migrate
+from queue_core.queries import migrations
+from queue_core.transitions.claim import Claimable, claim
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    """Give a copy of the migrations that the code takes for its own, to be added to."""
+    copy = tmp_path / "migrations"
+    shutil.copytree(ROOT / "migrations", copy)
+    monkeypatch.setattr(migrations, "_folder", lambda: copy)
+    return copy
+
+
+def test_case_76_a_migration_beside_live_traffic_waits_and_holds_nobody_up_for_long(
+    database, registry, make_worker, folder: Path
+) -> None:
+    (folder / "0101_busy.sql").write_text(
+        "SET LOCAL lock_timeout = '100ms';"
+        "ALTER TABLE countersign.ready ADD COLUMN extra int;"
+        "ALTER TABLE countersign.running ADD COLUMN extra int;"
+    )
+    over, going = threading.Event(), threading.Barrier(3)
+
+    def live(conn: Any, worker: Any) -> int:
+        conn.execute("SET lock_timeout = '3s'")
+        rounds = 0
+        while not over.is_set():
+            with conn.transaction():
+                enqueue(conn, "mail.send")
+                claim(conn, worker=worker, names=[Claimable("mail.send")], count=2)
+            rounds += 1
+            if rounds == 1:
+                going.wait()
+        return rounds
+
+    connections = [database.connect() for _ in range(2)]
+    workers = [make_worker(conn) for conn in connections]
+    with ThreadPoolExecutor(2) as pool:
+        living = [pool.submit(live, *pair) for pair in zip(connections, workers, strict=True)]
+        going.wait()
+        try:
+            assert migrate.migrate(database.owner()) == ["0101_busy.sql"]
+        finally:
+            over.set()
+        assert all(each.result(timeout=30) for each in living)
+
+
+def test_case_76_older_code_refuses_a_newer_schema_and_changes_nothing(database) -> None:
+    owner = database.owner()
+    owner.execute("INSERT INTO countersign.migrations VALUES (9001, '9001_later.sql', 'x')")
+    with pytest.raises(SchemaError, match="newer than this code"):
+        migrate.migrate(owner)
+    query = "SELECT count(*) AS n FROM countersign.migrations WHERE number = 9001"
+    assert owner.execute(query).fetchall() == [{"n": 1}]
+
+
+REFERENCES = """
+SELECT pg_constraint.conrelid::regclass::text AS child,
+    pg_constraint.confrelid::regclass::text AS parent
+FROM pg_constraint
+WHERE pg_constraint.connamespace = 'countersign'::regnamespace AND pg_constraint.contype = 'f'
+"""
+
+
+def test_case_79_no_row_of_history_refers_to_a_workers_or_a_jobs(conn) -> None:
+    assert conn.execute(REFERENCES).fetchall() == [
+        {"child": "countersign.sessions", "parent": "countersign.operators"}
+    ]
