@@ -211,11 +211,16 @@ def test_a_file_whose_job_did_not_complete_is_not_added(hand, database):
 def test_a_file_audited_again_has_one_row(hand):
     hand.run_all("audit.file")
     before = hand.conn.execute("SELECT count(*) AS n FROM stdlib_audit.files").fetchone()
-    enqueue(hand.conn, "audit.file", {"path": completed_paths(hand.conn)[0]})
-    hand.run_all("audit.file")
+    again = enqueue(hand.conn, "audit.file", {"path": completed_paths(hand.conn)[0]})
+
+    assert [type(ending) for ending in hand.run_all("audit.file")] == [Completed]
 
     after = hand.conn.execute("SELECT count(*) AS n FROM stdlib_audit.files").fetchone()
+    owned = hand.conn.execute(
+        "SELECT count(*) AS n FROM stdlib_audit.files WHERE job_id = %s", (again.id,)
+    ).fetchone()
     assert before == after
+    assert owned["n"] == 1
 
 
 def test_a_file_that_has_gone_fails_its_job(hand):

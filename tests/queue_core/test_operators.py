@@ -313,6 +313,24 @@ def test_disabling_and_resetting_end_the_sessions_of_that_operator_alone(alice, 
     assert [row["operator"] for row in ended] == ["ops:bob"]
 
 
+def test_a_reset_waits_for_a_sign_in_under_way_and_ends_its_session(database):
+    first = database.connect()
+    operators.add(first, "ops:alice", "admin", PASSWORD, **SETUP)
+    signing_in, resetting = database.connect(autocommit=False), database.connect()
+    signed_in = sessions.sign_in(signing_in, "ops:alice", PASSWORD, address=None)
+
+    def reset() -> None:
+        operators.reset_password(resetting, "ops:alice", "another password", **SIGNED)
+
+    thread = threading.Thread(target=reset)
+    thread.start()
+    wait_until_it_waits(first, resetting)
+    signing_in.commit()
+    thread.join(10)
+
+    assert sessions.resume(first, signed_in.token) is None
+
+
 def test_a_reset_password_takes_the_old_ones_place(alice):
     operators.reset_password(alice, "ops:alice", "another password", **SIGNED)
 
