@@ -245,7 +245,7 @@ def test_a_lost_connection_is_opened_again(hand):
 def test_a_worker_does_it_all_and_ends_each_job_as_declared(database, few_files):
     owner = database.owner()
     load(owner)
-    environ = {"PATH": os.environ["PATH"], "DATABASE_URL": database.url}
+    environ = {**os.environ, "DATABASE_URL": database.url}
     command = [FLASK, "queue", "work", "--jobs", "examples.stdlib_audit:jobs", "--processes", "2"]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.DEVNULL) as worker:
         try:

@@ -73,7 +73,11 @@ STATEMENT = ("acts_refuse_statement", "UPDATE OR DELETE OR TRUNCATE", "STATEMENT
 ROW = ("acts_refuse_row", "UPDATE OR DELETE", "ROW")
 REFUSE = "countersign.refuse_change()"
 HARMS = {
-    "a table dropped": ("DROP TABLE countersign.runs", "schema.missing", "countersign.runs"),
+    "a table dropped": (
+        "DROP TABLE countersign.runs",
+        "schema.missing",
+        "countersign.runs is missing",
+    ),
     "a view dropped": ("DROP VIEW countersign.job_states", "schema.missing", "job_states"),
     "a column dropped": (
         "ALTER TABLE countersign.workers DROP COLUMN lost_rule",
