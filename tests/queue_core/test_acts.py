@@ -24,7 +24,7 @@ from queue_core import (
     release,
     retry,
 )
-from queue_core.acts import LOOKS, MOST_JOBS, ActOutcome
+from queue_core.acts import LOOKS, MOST_JOBS, ActOutcome, Signature
 from queue_core.errors import NoteError
 from queue_core.queries import places
 from queue_core.queries.acts import acts_of
@@ -117,6 +117,12 @@ def test_codes_are_kept_letter_for_letter(conn, job_in, text: str) -> None:
     assert (act.by, act.reason) == (text, text)
 
 
+def test_a_signature_shows_nothing_that_a_person_wrote() -> None:
+    shown = repr(Signature("ops:alice", "customer_asked", "call back", via="cli:alice@pay-3"))
+    assert "cli:alice@pay-3" in shown
+    assert not [word for word in ("ops:", "customer", "call") if word in shown]
+
+
 INSERT_ACT = """
 INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt, reason, via)
 VALUES (%(by)s, 'cancelled', 'job', gen_random_uuid(), 'mail.send', 0, %(reason)s, 'code')
@@ -150,7 +156,9 @@ def test_no_character_that_hides_itself_passes_the_table(conn) -> None:
         if unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp"}
         and character not in VISIBLE_FORMAT
     ]
-    hidden += list("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u180f\ufe00\ufe0f\U000e0100")
+    hidden += list(
+        "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u180f\ufe00\ufe0f\U000e0100"
+    )
     assert conn.execute(CODES_OF_ONE, {"texts": hidden}).fetchall() == []
 
 

@@ -78,7 +78,8 @@ FROM shuffled WHERE n > 2 * %(rows)s AND n <= 2 * %(rows)s + %(running)s
 """,
     """
 INSERT INTO countersign.review (id, why, attempt, worker)
-SELECT id, 'lost', 1, %(gone)s FROM shuffled WHERE n > 2 * %(rows)s + %(running)s
+SELECT id, 'lost', 1, %(gone)s
+FROM shuffled WHERE n > 2 * %(rows)s + %(running)s AND n <= 2 * %(rows)s + %(running)s + 4000
 """,
     """
 INSERT INTO countersign.waiting (id, queue, name, rank, run_at)
@@ -87,7 +88,8 @@ FROM generate_series(1, %(future)s)
 """,
     """
 INSERT INTO countersign.waiting (id, queue, name, rank, run_at)
-SELECT countersign.new_id(), 'q', 'mail.send', 0, now() FROM generate_series(1, %(due)s)
+SELECT id, 'q', 'mail.send', 0, now()
+FROM shuffled WHERE n > 2 * %(rows)s + %(running)s + 4000
 """,
     """
 INSERT INTO countersign.workers (id, host, pid, boot_id, pid_namespace, version, queues, slots,
@@ -102,7 +104,6 @@ SIZES: dict[str, Any] = {
     "future": FUTURE,
     "running": RUNNING,
     "tombstones": TOMBSTONES,
-    "due": 4 * BATCH,
     "live": LIVE,
     "gone": GONE,
 }
@@ -294,6 +295,18 @@ def read_whole(plans: list[dict[str, Any]]) -> set[str]:
         and node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
         > LARGE
     }
+
+
+@pytest.mark.parametrize("verb", ["retry", "dispute of failed ones"])
+def test_what_ended_is_looked_up_by_id_and_never_by_state(
+    loaded: Loaded, monkeypatch, verb: str
+) -> None:
+    _, call = VERBS[verb]
+    ids = loaded.some("ended", BATCH)
+    plans = explained(loaded, monkeypatch, lambda: call(loaded.conn, ids))
+    indexes = {node.get("Index Name", "") for plan in plans for node in nodes(plan)}
+    assert [name for name in indexes if name.startswith("ended") and name.endswith("_pkey")]
+    assert not [name for name in indexes if name.startswith("ended") and "_state_" in name]
 
 
 def test_looking_where_jobs_stand_reads_no_body(loaded: Loaded, monkeypatch) -> None:
