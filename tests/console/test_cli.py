@@ -18,7 +18,7 @@ import click.testing
 import pytest
 
 from console.cli import queue, signature
-from queue_core import check, fleet, operators, sessions
+from queue_core import check, fleet, operators, passwords, sessions
 from queue_core.errors import EmbeddedError
 from queue_core.outcomes import Failed, RunReport
 from queue_core.queries.jobs import JobFacts, JobRow
@@ -63,7 +63,10 @@ def add_operators(conn) -> None:
 def _quick_hashes(monkeypatch):
     """What a hash costs is tested with the passwords."""
     quick = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("queue_core.passwords._HASHER", quick)
+    monkeypatch.setattr(passwords, "_HASHER", quick)
+    passwords._nobodys.cache_clear()
+    yield
+    passwords._nobodys.cache_clear()
 
 
 def run(*words: str, given: str | bytes | None = None) -> click.testing.Result:

@@ -19,6 +19,9 @@ def _quick_hashes(monkeypatch):
     """What a hash costs is tested with the passwords."""
     quick = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     monkeypatch.setattr(passwords, "_HASHER", quick)
+    passwords._nobodys.cache_clear()
+    yield
+    passwords._nobodys.cache_clear()
 
 
 def add(conn, code: str, role: operators.Role = "admin", **signature: str) -> None:

@@ -62,6 +62,7 @@ def test_every_comparison_costs_one_hash(monkeypatch):
         def __getattr__(self, name):
             return getattr(hasher, name)
 
+    passwords._nobodys.cache_clear()
     monkeypatch.setattr(passwords, "_HASHER", Counting())
     passwords.matches(None, GOOD)
     passwords.matches(passwords.hashed(GOOD), "wrong horse battery")
