@@ -9,7 +9,17 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from queue_core import ArgumentsError, NewJob, OptionError, RetryAfter, Run, enqueue, enqueue_many
+from queue_core import (
+    ArgumentsError,
+    NewJob,
+    OptionError,
+    RetryAfter,
+    Run,
+    cancel,
+    enqueue,
+    enqueue_many,
+    retry,
+)
 from queue_core.backoff import backoff, jittered
 from queue_core.errors import DeclarationError
 from queue_core.jobs import decode
@@ -333,6 +343,15 @@ def test_case_39_a_priority_within_it_is_kept(conn, registry, priority: int) -> 
     found = facts(conn, enqueue(conn, "mail.send", priority=priority).id)
     assert found
     assert found.priority == priority
+
+
+def test_case_39_a_job_of_the_lowest_priority_can_be_given_another_try(conn, registry) -> None:
+    job = enqueue(conn, "mail.send", priority=-32_768).id
+    cancel(conn, [job], by="ops:alice", reason="asked")
+    (outcome,) = retry(conn, [job], by="ops:alice", reason="asked_again")
+    assert outcome.applied
+    (row,) = conn.execute("SELECT ready.rank FROM countersign.ready").fetchall()
+    assert row["rank"] == 32_768
 
 
 DURATIONS = [math.nan, math.inf, -math.inf, -1, -1e-300, 1e300, 10**400, True, "1"]

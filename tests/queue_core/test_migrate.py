@@ -478,15 +478,16 @@ def test_partitions_without_end_are_refused(conn, ahead: int) -> None:
         make_partitions(conn, ahead)
 
 
-@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12", "America/New_York"])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York"])
 def test_weeks_are_those_of_utc_wherever_the_session_is(database, zone: str) -> None:
     conn = database.connect()
     conn.execute(
         "SELECT set_config('TimeZone', %s, false), set_config('DateStyle', 'German', false)", [zone]
     )
     assert make_partitions(conn) == 0
-    assert make_partitions(conn, 17) == 2
-    assert len(parts(conn, "ended")) == 19
+    assert make_partitions(conn, 60) == 2 * 44  # past both changes of the clocks
+    bounds = parts(conn, "ended")
+    assert [high for _, high in bounds[:-1]] == [low for low, _ in bounds[1:]]
 
 
 def test_two_may_make_partitions_at_once(database) -> None:
