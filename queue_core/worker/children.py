@@ -19,6 +19,8 @@ from queue_core.worker.messages import Hello, NoHello, Report, read_child
 START_SECONDS: Final = 60.0
 """How long a child may take to import its code and say hello."""
 _PIECE: Final = 65_536
+_MOST_PIECES: Final = 64
+"""Read in a row, so that one child that never stops speaking cannot keep the others waiting."""
 
 
 class Child:
@@ -93,7 +95,7 @@ class Child:
     def hear(self) -> list[Hello | NoHello | Report]:
         """Return what has arrived, without waiting. Raises FrameError for what is no message."""
         messages: list[Hello | NoHello | Report] = []
-        while not self.hung_up:
+        for _ in range(_MOST_PIECES):
             try:
                 data = self.line.recv(_PIECE)
             except BlockingIOError:
@@ -102,6 +104,8 @@ class Child:
                 data = b""
             self.hung_up = not data
             messages += [read_child(frame) for frame in self._frames.feed(data)]
+            if self.hung_up:
+                break
         return messages
 
     def kill(self) -> None:

@@ -174,11 +174,11 @@ class Crew:
 
     def _understand(self, child: Child, message: Hello | NoHello | Report) -> None:
         match message:
-            case Hello():
+            case Hello() if child.offers is None:
                 child.offers = message.offers
                 child.kill_at = math.inf
                 self._compare_offers()
-            case NoHello():
+            case NoHello() if child.offers is None:
                 self._complaint = message.why
                 logs.error("a child cannot use the jobs", why=message.why)
                 if message.traceback:
@@ -187,8 +187,8 @@ class Crew:
                 # Past its limit the limit decides, whatever the handler still said.
                 if child.verdict is None:
                     self._end(child, message.ending)
-            case Report():
-                raise FrameError("a report of a run that is not in hand")
+            case _:
+                raise FrameError("not what is to be said now")
 
     def _end(self, child: Child, ending: Ending) -> None:
         if child.run:

@@ -19,6 +19,14 @@ GAP: Final = 1 / 4
 """Of the stale time: a longer silence of the database is a gap in its answers."""
 
 
+SHORTEST: Final = 0.02
+
+
+def beat_seconds(stale_after: float) -> float:
+    """Return the time between beats: a twelfth of the stale time, never under 20 ms."""
+    return max(stale_after / 12, SHORTEST)
+
+
 @dataclass(frozen=True, slots=True)
 class Beat:
     """An acknowledged beat, sent at `sent` (`boottime()`): the runs that the database has under us.
@@ -87,8 +95,8 @@ class Heartbeat(threading.Thread):
         return whole and not self._failing and now - self._answered <= self._stale_after * GAP
 
     def _pause(self) -> float:
-        pause = max(self._stale_after / 12, 0.02)
-        return min(max(self._link.wait_seconds(), 0.02), pause) if self._failing else pause
+        pause = beat_seconds(self._stale_after)
+        return min(max(self._link.wait_seconds(), SHORTEST), pause) if self._failing else pause
 
     def _beat(self) -> None:
         sent = boottime()

@@ -1,6 +1,5 @@
 """What a worker is told when it starts."""
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,13 +53,3 @@ class WorkerOptions:
         check_seconds(self.stale_after, "stale_after")
         if self.name is not None:
             check_name(self.name, "the worker's name")
-
-    @property
-    def beat_seconds(self) -> float:
-        """The time between beats: a twelfth of the stale time, never under 20 ms."""
-        return max(self.stale_after / 12, 0.02)
-
-    @property
-    def silence_seconds(self) -> float:
-        """How long the worker may go without an acknowledged beat before it gives itself up."""
-        return math.fsum([self.stale_after / 3, self.stale_after / 3])

@@ -28,7 +28,7 @@ from queue_core.worker.books import Finished, Key, Returned, finished, not_begun
 from queue_core.worker.clerk import Claims, Clerk, Connection, Request
 from queue_core.worker.frames import FrameError
 from queue_core.worker.guard import boottime
-from queue_core.worker.heartbeat import Beat, Heartbeat
+from queue_core.worker.heartbeat import Beat, Heartbeat, beat_seconds
 from queue_core.worker.link import APPLICATION, BUSY, Link
 from queue_core.worker.maintenance import Maintenance
 from queue_core.worker.options import WorkerOptions
@@ -107,8 +107,9 @@ class Supervisor:
         with connect(options.url, name=APPLICATION) as conn:
             registered = boottime()
             self._worker = fleet.register(conn, identity)
+        pause = beat_seconds(options.stale_after)
         self._heartbeat = Heartbeat(
-            Link(options.url, "-c lock_timeout=100ms", longest_pause=options.beat_seconds),
+            Link(options.url, "-c lock_timeout=100ms", longest_pause=pause),
             self._worker,
             self._tell,
             stale_after=options.stale_after,
@@ -147,8 +148,9 @@ class Supervisor:
         self._is_lost = self._is_lost or boottime() >= self._heartbeat.deadline
         if self._is_lost or self._signals.stops > 1 or time.monotonic() >= self._grace_ends:
             return True
-        busy = self._crew.in_hand() or self._request_is_open or self._clerk.keys()
-        return self._is_draining() and not busy
+        if not self._is_draining():
+            return False
+        return not (self._crew.in_hand() or self._request_is_open or self._clerk.keys())
 
     def _is_draining(self) -> bool:
         return self._grace_ends < math.inf

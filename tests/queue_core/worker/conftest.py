@@ -35,7 +35,11 @@ JOBS = "tests.queue_core.worker.sample"
 assert sample.jobs.handled()  # declares the names for this process, which enqueues
 
 
-def wait_for(look: Callable[[], Found], seconds: float = 15.0) -> Found:
+PATIENCE = 45.0
+"""Seconds for what nobody promised a time for, on a machine with much else to do."""
+
+
+def wait_for(look: Callable[[], Found], seconds: float = PATIENCE) -> Found:
     """Return what `look` finds as soon as it is something; fail after that many seconds."""
     give_up = time.monotonic() + seconds
     while not (found := look()):
@@ -103,10 +107,14 @@ class Worker:
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
+        """Wait for its end and return the exit code."""
+        return self.process.wait(seconds)
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """Send a signal and return the exit code."""
         self.send(number)
-        return self.process.wait(seconds)
+        return self.ended(seconds)
 
     def kill_all(self) -> None:
         for pid in marked(self.marker):
@@ -159,7 +167,7 @@ class Jobs:
         assert found
         return found
 
-    def ended(self, made: UUID, state: str, seconds: float = 15.0) -> JobFacts:
+    def ended(self, made: UUID, state: str, seconds: float = PATIENCE) -> JobFacts:
         """Return the facts of a job as soon as it is in a state."""
         try:
             wait_for(lambda: self.facts(made).state == state, seconds)
@@ -171,7 +179,7 @@ class Jobs:
         """Return the name of a file that is not there yet."""
         return self.folder / uuid.uuid4().hex
 
-    def begun(self, path: Path, seconds: float = 15.0) -> int:
+    def begun(self, path: Path, seconds: float = PATIENCE) -> int:
         """Return the process of the run that signs in at `path`, once it does."""
         return int(wait_for(lambda: path.exists() and path.read_text(), seconds))
 

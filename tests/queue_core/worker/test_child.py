@@ -12,9 +12,11 @@ import pytest
 
 from queue_core.outcomes import Completed
 from queue_core.transitions.claim import Claimed
+from queue_core.worker.child import UnusableError, load
 from queue_core.worker.children import Child
 from queue_core.worker.guarding import environment
 from queue_core.worker.messages import END, STOP, Hello, NoHello, Report, job_frame
+from tests.queue_core.worker import sample
 from tests.queue_core.worker.conftest import JOBS, is_alive, wait_for
 
 
@@ -104,6 +106,27 @@ def test_a_child_that_cannot_use_its_jobs_says_why(start_child):
     assert isinstance(said, NoHello)
     assert "RuntimeError: its configuration is missing" in said.why
     assert "broken.py" in said.traceback
+
+
+@pytest.mark.parametrize(
+    ("jobs", "why"),
+    [
+        ("empty", "has no registry of jobs"),
+        ("two", "has several registries: name one of"),
+        ("two:third", "has no registry called 'third'"),
+        ("two:Registry", "has no registry called 'Registry'"),
+        ("unfinished", "has no handlers"),
+        ("asynchronous", "is async"),
+    ],
+)
+def test_jobs_that_cannot_be_used_are_refused_in_words(jobs, why):
+    with pytest.raises(UnusableError, match=why):
+        load(f"tests.queue_core.worker.{jobs}")
+
+
+def test_the_only_registry_of_a_module_is_found_and_one_of_two_can_be_named():
+    assert load(JOBS) is sample.jobs
+    assert load("tests.queue_core.worker.two:second").handled() == ["two.second"]
 
 
 def test_a_child_without_its_supervisor_ends_at_once():

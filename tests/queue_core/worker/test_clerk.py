@@ -101,7 +101,7 @@ def test_an_ending_that_never_can_be_stored_is_kept_and_holds_up_nobody(
     poisoned, fine = claimed(2)
     desk.store((poisoned, UNSTORABLE), (fine, Completed()))
     jobs.ended(fine.id, "completed")
-    assert desk.clerk.keys() == {Key(poisoned.id, 1)}
+    wait_for(lambda: desk.clerk.keys() == {Key(poisoned.id, 1)})
     monkeypatch.undo()
     desk.stored()
     assert jobs.facts(poisoned.id).state == "failed"
@@ -116,7 +116,7 @@ def test_a_locked_run_is_stored_when_it_is_free_and_holds_up_no_other(
     desk.store(*((run, Completed()) for run in runs))
     for run in runs[2:]:
         jobs.ended(run.id, "completed", 2)
-    assert desk.clerk.keys() == {Key(run.id, 1) for run in runs[:2]}
+    wait_for(lambda: desk.clerk.keys() == {Key(run.id, 1) for run in runs[:2]})
     other.commit()
     desk.stored()
     assert jobs.facts(runs[0].id).state == "completed"

@@ -1,6 +1,5 @@
 """How a worker starts and ends: what stops it from starting, and how it is stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -21,14 +20,13 @@ def stopped(jobs, worker) -> bool:
     return jobs.conn.execute(row, [worker.id()]).fetchone()["stopped_at"] is not None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_told_to_stop_lets_its_runs_end(start_worker, jobs, number):
+def test_a_worker_told_to_stop_lets_its_runs_end(start_worker, jobs):
     path = jobs.path()
     worker = start_worker()
     made = jobs.add("sample.sleep", {"seconds": 1, "path": str(path)})
     late = jobs.add("sample.echo")
     jobs.begun(path)
-    assert worker.end(number) == 0
+    assert worker.end() == 0
     assert jobs.facts(made).state == "completed"
     assert jobs.facts(late).state == "ready"
     assert stopped(jobs, worker)
@@ -90,7 +88,7 @@ def test_children_told_to_stop_by_anybody_else_go_on(start_worker, jobs):
     jobs.begun(path)
     for pid in marked(worker.marker):
         os.kill(pid, signal.SIGTERM)
-    assert worker.process.wait(10) == 0
+    assert worker.ended() == 0
     assert jobs.facts(made).state == "completed"
 
 
@@ -104,7 +102,7 @@ def test_a_claim_answered_after_the_signal_is_given_back(start_worker, jobs, pro
     worker.send(signal.SIGTERM)
     wait_for(lambda: worker.lines("worker draining"))
     proxy.release()
-    assert worker.process.wait(5) == 0
+    assert worker.ended() == 0
     assert jobs.facts(made).state == "ready"
     assert jobs.runs(made) == [(1, "returned")]
     assert jobs.facts(made).attempts_allowed == 2
@@ -113,7 +111,7 @@ def test_a_claim_answered_after_the_signal_is_given_back(start_worker, jobs, pro
 
 def test_a_worker_beats_while_it_drains(start_worker, jobs):
     path = jobs.path()
-    worker = start_worker(stale_after=1.5)
+    worker = start_worker(stale_after=2.5)
     made = jobs.add("sample.sleep", {"seconds": 3, "path": str(path)})
     jobs.begun(path)
     assert worker.end() == 0
@@ -136,16 +134,12 @@ def test_a_database_that_is_away_at_the_end_costs_the_results(start_worker, jobs
     ("module", "said"),
     [
         (f"{MODULES}.broken", "its configuration is missing"),
-        (f"{MODULES}.empty", "has no registry of jobs"),
-        (f"{MODULES}.two", "name one of"),
-        (f"{MODULES}.two:third", "no registry called 'third'"),
-        (f"{MODULES}.nowhere", "No module named"),
         (f"{MODULES}.vanishing", "end before they have said hello"),
     ],
 )
 def test_jobs_that_cannot_be_used_keep_a_worker_from_starting(start_worker, jobs, module, said):
     worker = start_worker(jobs=module, constants={"crew.FIRST_PAUSE": 0.05})
-    assert worker.process.wait(15) == 2
+    assert worker.ended() == 2
     assert said in worker.text()
     assert jobs.conn.execute("SELECT id FROM countersign.workers").fetchall() == []
     assert marked(worker.marker) == set()
@@ -156,34 +150,28 @@ def test_a_child_that_never_says_hello_is_killed_and_tried_again(start_worker):
         jobs=f"{MODULES}.hanging",
         constants={"children.START_SECONDS": 1.0, "crew.FIRST_PAUSE": 0.05},
     )
-    assert worker.process.wait(20) == 2
+    assert worker.ended() == 2
     assert len(worker.lines("did not say hello in time")) == 3
     assert marked(worker.marker) == set()
 
 
-def test_one_of_two_registries_can_be_named(start_worker, jobs):
-    worker = start_worker(jobs=f"{MODULES}.two:second")
-    worker.id()
-    assert worker.end() == 0
-
-
 def test_without_a_database_a_worker_does_not_start(start_worker, tmp_path):
     worker = start_worker(url=f"host={tmp_path} dbname=nothing password=secret")
-    assert worker.process.wait(10) == 3
+    assert worker.ended() == 3
     assert "cannot reach database nothing" in worker.text()
     assert "secret" not in worker.text()
 
 
 def test_without_its_schema_a_worker_does_not_start(start_worker, migrated):
     worker = start_worker(url=conninfo.make_conninfo(migrated.owner_url, dbname="postgres"))
-    assert worker.process.wait(10) == 3
+    assert worker.ended() == 3
     assert "flask queue migrate" in worker.text()
 
 
 def test_without_a_trigger_of_the_ledger_a_worker_does_not_start(start_worker, database):
     database.owner().execute("DROP TRIGGER acts_refuse_row ON countersign.acts")
     worker = start_worker()
-    assert worker.process.wait(10) == 3
+    assert worker.ended() == 3
     assert "acts_refuse_row" in worker.text()
 
 
@@ -202,22 +190,13 @@ def test_a_log_that_nobody_reads_does_not_end_a_worker(start_worker, jobs):
     jobs.ended(jobs.add("sample.echo"), "completed")
     (supervisor,) = {pid for pid in marked(worker.marker) if _runs_a_worker(pid)}
     os.kill(supervisor, signal.SIGTERM)
-    worker.process.wait(10)
+    worker.ended()
     assert worker.text().strip() == "0"
 
 
 def _runs_a_worker(pid: int) -> bool:
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return words[1:3] == [b"-m", f"{MODULES}.runner".encode()]
-
-
-def test_json_logs_are_one_object_a_line(start_worker, jobs):
-    worker = start_worker(log="json")
-    made = jobs.add("sample.echo")
-    line = json.loads(wait_for(lambda: worker.lines(str(made)))[0])
-    assert (line["event"], line["name"], line["attempt"]) == ("run ended", "sample.echo", 1)
-    assert (line["outcome"], line["state"]) == ("completed", "completed")
-    assert worker.end() == 0
 
 
 def test_a_queue_is_never_worked_past_its_cap_nor_beyond_those_named(start_worker, jobs):
@@ -250,7 +229,7 @@ def test_due_jobs_are_promoted(start_worker, jobs):
     start_worker()
     made = jobs.add("sample.echo", delay=1.0)
     assert jobs.facts(made).state == "waiting"
-    jobs.ended(made, "completed", 5)
+    jobs.ended(made, "completed")
 
 
 def test_a_supervisor_imports_no_handlers_code(start_worker):

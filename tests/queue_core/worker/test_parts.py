@@ -1,5 +1,6 @@
 """The small parts of the worker: options, neighbours, signals, logs, and whom a beat may judge."""
 
+import json
 import logging
 import os
 import signal
@@ -43,8 +44,8 @@ def test_a_worker_has_a_slot_for_every_processor_and_its_url_is_not_shown():
 
 
 def test_a_beat_is_a_twelfth_of_the_stale_time_and_never_under_20_ms():
-    assert WorkerOptions(url="", jobs="a").beat_seconds == 5
-    assert WorkerOptions(url="", jobs="a", stale_after=0.06).beat_seconds == 0.02
+    assert heartbeat.beat_seconds(60) == 5
+    assert heartbeat.beat_seconds(0.06) == 0.02
 
 
 def test_a_process_is_gone_when_it_is_dead_even_if_nobody_has_reaped_it():
@@ -104,6 +105,12 @@ def test_a_line_stays_one_line_whatever_a_name_holds():
     said = line("text", "run ended", name='a b"\n=x', job="7", none="")
     assert said.endswith('run ended name="a b\\"\\n=x" job=7 none=""')
     assert "\n" not in said
+
+
+def test_a_line_of_json_is_one_object():
+    said = json.loads(line("json", "run ended", job=uuid4(), seconds=0.5, name="a\n"))
+    assert (said["event"], said["name"], said["seconds"]) == ("run ended", "a\n", 0.5)
+    assert said["at"].endswith("Z")
 
 
 def test_an_error_of_the_driver_is_named_and_not_quoted():

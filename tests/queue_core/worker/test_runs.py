@@ -175,12 +175,12 @@ def test_a_fork_that_comes_back_from_a_handler_reports_nothing(jobs: Jobs):
 
 def test_a_child_that_sends_garbage_is_killed_and_its_run_crashed(jobs: Jobs):
     made = jobs.add("sample.garbage")
-    assert jobs.ended(made, "failed", 3).error == "crashed: sent what is no message"
+    assert jobs.ended(made, "failed").error == "crashed: sent what is no message"
 
 
 def test_a_child_that_can_no_longer_report_ends_and_its_run_crashed(jobs: Jobs):
     made = jobs.add("sample.hang_up")
-    assert jobs.ended(made, "failed", 3).error == "crashed: exit code 70"
+    assert jobs.ended(made, "failed").error == "crashed: exit code 70"
 
 
 def test_children_see_the_database_and_no_secret(jobs: Jobs):
