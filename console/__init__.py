@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from flask import Flask
+from flask import Flask, Request
 from jinja2 import StrictUndefined
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import MapAdapter
 
 from console import (
     database,
@@ -30,6 +32,13 @@ class Console(Flask):
     def log_exception(self, exc_info: Any) -> None:  # noqa: ANN401 - Flask's interface
         """Log what broke and where."""
         refusals.log_safely(exc_info[1])
+
+    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
+        """Return what makes addresses; under a Host that is none, the page that says so has some."""
+        try:
+            return super().create_url_adapter(request)
+        except HTTPException:
+            return self.url_map.bind("localhost")
 
 
 def create_app(settings: Settings | None = None) -> Flask:

@@ -22,6 +22,7 @@ MOST_CONNECTIONS: Final = 16
 """No more than the threads of a gunicorn worker: a request takes one."""
 PATIENCE_SECONDS: Final = 3.0
 _KEY: Final = "countersign_connections"
+_INHERITED: Final[list[object]] = []
 
 
 class TookTooLongError(CountersignError):
@@ -70,7 +71,10 @@ class Connections:
 
     def _opened(self) -> ConnectionPool[Connection]:
         with self._lock:
-            if self._pool is None or self._pid != os.getpid():
+            if self._pool is not None and self._pid != os.getpid():
+                _INHERITED.append(self._pool)  # collected, it would stop threads that are not here
+                self._pool = None
+            if self._pool is None:
                 self._require_sound()
                 self._pool = self._open()
                 self._pid = os.getpid()

@@ -1,4 +1,4 @@
-"""`bin/screenshots`: every page and state that matters, light and dark, on a phone and on a desk."""
+"""`bin/screenshots`: every page and state that matters, light and dark, on phone and desk."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from psycopg.rows import DictRow, dict_row
 
 from queue_core import embedded, migrate, retry
 from tests.console import scenes
-from tests.console.serving import app_on, served
+from tests.console.serving import console_on, served
 
 OUT = Path(__file__).resolve().parents[2] / "docs" / "screens"
 WIDTHS = (360, 1440)
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only pages whose name holds this")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    with staged() as (url, owner, scene), served(app_on(url)) as base, browser() as chromium:
+    with staged() as (url, owner, scene), served(console_on(url)) as base, browser() as chromium:
         looks = [look for look in all_looks(scene, owner) if options.only in look.name]
         states = {code: signed_in(chromium, base, code) for code in {look.code for look in looks}}
         for look in looks:
@@ -156,7 +156,7 @@ def signed_in(chromium: Browser, base: str, code: str | None) -> StorageState | 
     return state
 
 
-def take(  # noqa: PLR0913 - a picture is a page, as somebody, in a size and a scheme
+def take(
     chromium: Browser,
     base: str,
     look: Look,

@@ -13,7 +13,7 @@ from queue_core.settings import from_environment
 KEY = "a-key-for-tests-that-is-long-enough"
 
 
-def app_on(url: str, **settings: str):
+def console_on(url: str, **settings: str):
     """Return the console on a database."""
     given = {"DATABASE_URL": url, "QUEUE_SECRET_KEY": KEY, "QUEUE_INSTANCE": "production · eu-west"}
     return create_app(from_environment({**given, **settings}))

@@ -1,0 +1,123 @@
+"""The console on a real database with the shop's queue in it, and people to use it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser
+from psycopg.rows import DictRow, dict_row
+
+from console import database as connections
+from queue_core import embedded
+from queue_core.queries import acts, places
+from tests.conftest import Database, Made, make_database
+from tests.console import scenes
+from tests.console.people import Person
+from tests.console.scenes import Conn, Scene
+from tests.console.screens import browser
+from tests.console.serving import console_on, served
+
+
+@pytest.fixture(scope="session")
+def shop(migrated: embedded.Server) -> Iterator[Database]:
+    """Give the database that all tests of the console share; each acts on jobs of its own."""
+    with make_database(migrated) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def scene(shop: Database) -> Scene:
+    """Stage the shop's queue, once: tests only look at these jobs."""
+    with psycopg.Connection[DictRow].connect(
+        shop.owner_url, autocommit=True, row_factory=dict_row
+    ) as owner:
+        scenes.add_operators(owner)
+        return scenes.stage(owner)
+
+
+@pytest.fixture(scope="session")
+def app(shop: Database, scene: Scene) -> Iterator[Flask]:
+    """Give the console; what breaks in it breaks the test."""
+    console = console_on(shop.url)
+    console.testing = True
+    yield console
+    connections.connections(console).close()
+
+
+@pytest.fixture
+def app_on() -> Iterator[Callable[..., Flask]]:
+    """Give a function that makes a console of a test's own; its connections are closed after it."""
+    made: list[Flask] = []
+
+    def make(url: str, **settings: str) -> Flask:
+        made.append(console_on(url, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        connections.connections(each).close()
+
+
+@pytest.fixture
+def person(app: Flask) -> Callable[..., Person]:
+    """Give a function that lets somebody sign in."""
+    return lambda code=None, **environ: Person(app, code, **environ)
+
+
+@pytest.fixture(scope="session")
+def alice(app: Flask) -> Person:
+    """Give an operator who stays signed in; a test that signs out uses somebody else."""
+    return Person(app, "ops:alice")
+
+
+@pytest.fixture(scope="session")
+def viola(app: Flask) -> Person:
+    """Give a viewer who stays signed in."""
+    return Person(app, "ops:viola")
+
+
+@pytest.fixture
+def books(shop: Database) -> Iterator[Conn]:
+    """Give a connection to the shop's database, to look behind the console."""
+    with psycopg.Connection[DictRow].connect(
+        shop.url, autocommit=True, row_factory=dict_row
+    ) as conn:
+        yield conn
+
+
+@pytest.fixture
+def job_at(job_in: Callable[..., Made], books: Conn) -> Callable[..., UUID]:
+    """Give a function that brings a new job of the shop's to a place."""
+
+    def bring(place: str, **more: Any) -> UUID:
+        return job_in(books, place, **more).id
+
+    return bring
+
+
+@pytest.fixture
+def stands(books: Conn) -> Callable[[UUID], tuple[str, list[str]]]:
+    """Give a function that says where a job stands, and which acts there are on it."""
+
+    def look(job: UUID) -> tuple[str, list[str]]:
+        place = places.locate(books, [job])[job]
+        return place.state, [act.act for act in acts.acts_of(books, job)]
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def address(app: Flask) -> Iterator[str]:
+    """Serve the console on a port of this machine."""
+    with served(app) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Start the machine's own Chromium, for the tests of a module."""
+    with browser() as started:
+        yield started
