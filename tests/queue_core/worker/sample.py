@@ -59,7 +59,8 @@ def leaver(run: Run) -> None:
 
 
 @jobs.job("sample.die")
-def dier(run: Run, number: int = 9) -> None:
+def dier(run: Run, number: int = 9, path: str = "") -> None:
+    _sign_in(path)
     os.kill(os.getpid(), number)
     time.sleep(60)
 

@@ -37,7 +37,7 @@ def test_a_worker_told_to_stop_lets_its_runs_end(start_worker, jobs):
 def test_an_idle_worker_stops_at_once(start_worker, jobs):
     worker = start_worker(processes=2)
     worker.id()
-    assert worker.end(seconds=4) == 0
+    assert worker.end() == 0
     assert marked(worker.marker) == set()
 
 
@@ -152,6 +152,13 @@ def test_a_child_that_never_says_hello_is_killed_and_tried_again(start_worker):
     )
     assert worker.ended() == 2
     assert len(worker.lines("did not say hello in time")) == 3
+    assert marked(worker.marker) == set()
+
+
+def test_a_worker_told_to_stop_before_it_has_begun_stops(start_worker):
+    worker = start_worker(jobs=f"{MODULES}.hanging")
+    wait_for(lambda: len(marked(worker.marker)) == 3)  # with its guard and a child
+    assert worker.end() == 0
     assert marked(worker.marker) == set()
 
 

@@ -88,7 +88,7 @@ def test_a_worker_that_cannot_beat_stops_its_runs_and_keeps_its_results(start_wo
     running = jobs.add("sample.sleep", {"seconds": 60, "path": str(cut)})
     children = [jobs.begun(done), jobs.begun(cut)]
     proxy.hold()  # it hangs rather than fails: nothing tells the worker but the clock
-    wait_for(lambda: not any(is_alive(child) for child in children), 1.5)
+    wait_for(lambda: not any(is_alive(child) for child in children), 2.5)
     time.sleep(1)
     assert is_alive(worker.pid)
     proxy.cut()
@@ -102,21 +102,6 @@ def test_a_worker_that_cannot_beat_stops_its_runs_and_keeps_its_results(start_wo
     assert jobs.runs(running) == [(1, "lost")]
     row = "SELECT lost_rule FROM countersign.workers WHERE lost_at IS NOT NULL"
     assert jobs.conn.execute(row).fetchall() == [{"lost_rule": "gave_up"}]
-
-
-def test_an_outage_common_to_all_loses_nobody(start_worker, jobs, proxy):
-    path = jobs.path()
-    workers = [start_worker(url=proxy.url, stale_after=4) for _ in range(2)]
-    for worker in workers:
-        worker.id()
-    made = jobs.add("sample.sleep", {"seconds": 2.5, "path": str(path)})
-    jobs.begun(path)
-    proxy.cut()
-    time.sleep(2)
-    proxy.restore()
-    assert jobs.ended(made, "completed").attempt == 1
-    row = "SELECT id FROM countersign.workers WHERE lost_at IS NOT NULL"
-    assert jobs.conn.execute(row).fetchall() == []
 
 
 TERMINATE = """
