@@ -30,6 +30,13 @@ DID: Final[Mapping[str, str]] = MappingProxyType(
         "released": "released it to run again",
     }
 )
+LOST: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "stale": "its worker was not heard from in time",
+        "same_host": "its worker’s process was gone",
+        "gave_up": "its worker gave itself up",
+    }
+)
 _LAID_OUT: Final = "\n\t"
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _JOINERS: Final = "\u200c\u200d"
@@ -111,6 +118,11 @@ def why(code: str) -> str:
     return WHY.get(code, words(code))
 
 
+def lost(rule: str) -> str:
+    """Return by which rule a worker was declared lost, as a sentence without its full stop."""
+    return LOST.get(rule, words(rule).lower())
+
+
 def did(act: str) -> str:
     """Return an act as the verb of a sentence."""
     return DID.get(act, words(act).lower())
@@ -118,5 +130,5 @@ def did(act: str) -> str:
 
 def init_app(app: Flask) -> None:
     """Give the templates these as filters."""
-    for each in (span, ago, utc, clock, day, iso, count, short_id, words, shown, why, did):
+    for each in (span, ago, utc, clock, day, iso, count, short_id, words, shown, why, did, lost):
         app.add_template_filter(each)

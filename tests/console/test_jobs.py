@@ -186,7 +186,7 @@ def test_the_page_of_a_lost_job_says_what_is_known_and_what_is_not(alice, scene)
     assert "Its worker was lost while it ran" in page
     assert "it may have run in part" in page
     assert "worker pay-1, pid 977" in page
-    assert "Ended by unknown" in page
+    assert "What ended it its worker’s process was gone" in page
     assert "if that one still lives, attempt 1 may still be at work" in page
 
 
@@ -308,3 +308,22 @@ def test_a_job_of_very_many_runs_shows_the_newest(alice, shop, job_at):
     assert "The oldest 350" in page.text
     assert page.text.count("Attempt 400 failed") == 2
     assert "Attempt 7 failed" not in page.text
+
+
+def test_what_nobody_recorded_is_called_unknown(alice, shop, job_at):
+    job = job_at("needs_review")
+    with shop.owner() as owner:
+        owner.execute(
+            "UPDATE countersign.review SET why = 'lost', worker = NULL, claimed_at = NULL,"
+            " started_at = NULL, signal = NULL WHERE id = %s",
+            [job],
+        )
+    page = words(alice.get(f"/jobs/{job}"))
+    for sentence in (
+        "Claimed unknown",
+        "Its code started unknown",
+        "By an unknown worker",
+        "Its worker last heard unknown",
+        "What ended it unknown",
+    ):
+        assert sentence in page
