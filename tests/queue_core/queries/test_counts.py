@@ -55,7 +55,7 @@ def test_what_falls_due_while_nobody_promotes_is_ready_everywhere(conn, registry
         )
     found = counts(conn)
     assert (found.ready, found.waiting) == (2, 0)
-    assert 7_199 < found.oldest_ready_seconds < 7_300
+    assert 7_100 < found.oldest_ready_seconds < 7_300
     assert capped_counts(conn)["ready"] == capped_counts(conn, queue="dead")["ready"] == 2
     assert len(list_jobs(conn, "ready").rows) == 2
     assert overview(conn).oldest_ready_queue == "dead"
@@ -68,7 +68,7 @@ def test_the_age_is_that_of_the_oldest_ready_job_alone(conn, registry, job_in) -
     assert counts(conn).oldest_ready_seconds == 0
     for minutes in (5, 90, 30):
         enqueue(conn, "mail.send", run_at=datetime.now(UTC) - timedelta(minutes=minutes))
-    assert 5_399 < counts(conn).oldest_ready_seconds < 5_500
+    assert 5_300 < counts(conn).oldest_ready_seconds < 5_500
 
 
 @pytest.mark.parametrize(("cap", "jobs", "counted"), [(5, 4, 4), (5, 5, 5), (5, 6, 6), (5, 9, 6)])

@@ -43,7 +43,7 @@ def test_the_oldest_ready_job_is_told_with_its_queue(conn, registry) -> None:
         enqueue(conn, "mail.send", queue=queue, run_at=run_at)
     found = overview(conn)
     assert found.oldest_ready_queue == "old"
-    assert 3_599 < found.oldest_ready_seconds < 3_700
+    assert 3_500 < found.oldest_ready_seconds < 3_700
 
 
 def test_only_live_workers_are_counted(conn, make_worker) -> None:
@@ -75,8 +75,8 @@ def test_a_queues_age_is_that_of_its_oldest_ready_job(conn, registry) -> None:
         run_at = datetime.now(UTC) - timedelta(minutes=minutes)
         enqueue(conn, "mail.send", queue=queue, run_at=run_at)
     first, second = queues(conn)
-    assert 1_799 < first.oldest_seconds < 1_900
-    assert 299 < second.oldest_seconds < 400
+    assert 1_700 < first.oldest_seconds < 1_900
+    assert 200 < second.oldest_seconds < 400
 
 
 def test_queues_come_by_name_and_no_more_than_a_page_can_hold(conn, registry) -> None:
