@@ -21,7 +21,8 @@ from psycopg.conninfo import make_conninfo
 
 from console import start
 from console.cli import signature
-from queue_core import embedded, operators, sessions
+from queue_core import operators, sessions
+from queue_core.embedded import folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 90
@@ -277,7 +278,7 @@ def test_a_database_of_ones_own_gets_schema_and_operator_but_never_the_example(b
 
 def connected(folder):
     """Connect to the embedded Postgres of a start that runs, without becoming one of its users."""
-    url = embedded._url(embedded._socket_folder(folder.resolve()), "postgres", "countersign")
+    url = folders.url_of(folders.socket_folder(folder.resolve()), "postgres", "countersign")
     return psycopg.connect(url, autocommit=True)
 
 

