@@ -274,7 +274,8 @@ class Clerk(threading.Thread):
             stored = [each for each in batch if each.key in states and each.key in self._outbox]
             for each in stored:
                 del self._outbox[each.key]
-        for each in stored:
+        # A line for each that completed would bury the ones that somebody should see.
+        for each in [each for each in stored if states[each.key] != "completed"]:
             facts = {"outcome": _outcome(each), "seconds": _rounded(each.seconds)}
             logs.info("run ended", **_named(each), **facts, state=states[each.key])
 
