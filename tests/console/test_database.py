@@ -38,7 +38,10 @@ def test_a_request_takes_one_connection_and_gives_it_back(alice, app):
 
 def test_a_process_that_was_forked_opens_connections_of_its_own(app_on, shop, scene):
     app = app_on(shop.url)
-    (before,) = pids(app)
+    pids(app)
+    pool = connections.connections(app)._pool
+    assert pool
+    before = list(pool._pool)
     read, write = os.pipe()
     if not (child := os.fork()):
         try:
@@ -47,9 +50,11 @@ def test_a_process_that_was_forked_opens_connections_of_its_own(app_on, shop, sc
             os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
-        assert answer.read() not in {"", str(before)}
+        childs = int(answer.read())
     os.waitpid(child, 0)
-    assert pids(app) == [before]
+    assert childs not in {conn.info.backend_pid for conn in before}
+    for conn in before:
+        assert conn.execute("SELECT 1 AS n").fetchone() == {"n": 1}
 
 
 def test_connections_are_bounded_by_the_threads_of_a_process(app):
