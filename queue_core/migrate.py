@@ -101,5 +101,3 @@ def _alone(conn: psycopg.Connection[object]) -> Generator[None]:
     finally:
         if not conn.broken:
             execute(conn, UNLOCK, {"key": LOCK_KEY})
-
-
