@@ -52,6 +52,7 @@ def test_after_a_request_to_stop_the_job_is_cancelled_and_does_not_go_back(conn,
         made.worker,
     )
     assert [run.outcome for run in runs_of(conn, made.id)] == ["deferred"]
+    assert conn.execute(WAITING, [made.id]).fetchall() == []
 
 
 def test_a_wrong_attempt_or_worker_or_a_second_report_changes_nothing(

@@ -37,6 +37,7 @@ def test_after_a_request_to_stop_the_job_is_cancelled_and_certain(conn, job_in) 
     assert moved.state == "cancelled"
     ended = conn.execute("SELECT * FROM countersign.ended WHERE id = %s", [made.id]).fetchone()
     assert (ended["uncertain"], ended["started_at"]) == (False, None)
+    assert conn.execute("SELECT * FROM countersign.ready").fetchall() == []
 
 
 def test_a_wrong_attempt_or_worker_or_a_second_return_changes_nothing(

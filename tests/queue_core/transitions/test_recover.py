@@ -106,14 +106,14 @@ def test_a_recovered_job_of_high_priority_goes_before_fresh_ones_of_low(
 ) -> None:
     lost, worker = make_worker(conn), make_worker(conn)
     names = [Claimable("mail.send", 3)]
+    older = [enqueue(conn, "mail.send", queue="q").id for _ in range(3)]
     high = enqueue(conn, "mail.send", queue="q", priority=5).id
     claim(conn, worker=lost, names=names, queues=["q"], count=1)
-    fresh = [enqueue(conn, "mail.send", queue="q").id for _ in range(3)]
     fleet.give_up(conn, lost)
     recover(conn)
-    fresh += [enqueue(conn, "mail.send", queue="q").id for _ in range(3)]
+    fresh = [enqueue(conn, "mail.send", queue="q").id for _ in range(3)]
     runs = claim(conn, worker=worker, names=names, queues=["q"], count=7)
-    assert [run.id for run in runs] == [high, *fresh]
+    assert [run.id for run in runs] == [high, *older, *fresh]
     assert runs[0].attempt == 2
 
 
