@@ -51,7 +51,7 @@ def test_a_handler_that_returns_completes_its_job(worker: Worker, jobs: Jobs):
     assert (facts.attempt, facts.worker) == (1, worker.id())
     assert facts.started_at
     assert jobs.runs(made) == []
-    assert wait_for(lambda: worker.lines(str(made)))[0].count("outcome=completed") == 1
+    assert worker.lines(str(made)) == []  # a line each would bury those of failures
 
 
 def test_a13_a_handler_that_raises_waits_for_its_next_attempt(jobs: Jobs):
