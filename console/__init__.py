@@ -34,7 +34,7 @@ class Console(Flask):
         refusals.log_safely(exc_info[1])
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Return what makes addresses; under a Host that is none, the page that says so has some."""
+        """Return what makes addresses; under a Host that is none, the page saying so has some."""
         try:
             return super().create_url_adapter(request)
         except HTTPException:
