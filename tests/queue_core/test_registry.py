@@ -151,6 +151,14 @@ def test_a_handler_gets_the_run_and_its_arguments(jobs, handler, args, seen) -> 
     assert find("a.job").function == handler
 
 
+def test_a_method_is_found_though_it_is_a_new_object_each_time_it_is_named(jobs) -> None:
+    jobs.job("a.job")(SERVICE.send)
+    assert SERVICE.send is not SERVICE.send
+    assert find(SERVICE.send).name == "a.job"
+    with pytest.raises(UnknownNameError):
+        find(Service("another").send)
+
+
 def nothing() -> None: ...
 def only_keywords(*, run: Any) -> None: ...
 def only_many(*run: Any) -> None: ...
