@@ -540,14 +540,15 @@ def test_of_two_acts_that_wait_for_each_other_one_is_contended_and_one_is_done(
 ) -> None:
     one, other = (job_in(arena.watch, "ready").id for _ in range(2))
     with shared_database.owner() as owner:
-        owner.execute("GRANT SET ON PARAMETER deadlock_timeout TO countersign_service")
+        name = sql.Identifier(owner.info.dbname)
+        sooner = sql.SQL("ALTER DATABASE {} SET deadlock_timeout = '20ms'")
+        owner.execute(sooner.format(name))
     meet = threading.Barrier(2)
 
     def crosses(ids: list[UUID]) -> str:
         with shared_database.connect() as conn:
             try:
                 with conn.transaction():
-                    conn.execute("SET LOCAL deadlock_timeout = '20ms'")
                     cancel(conn, ids[:1], **SIGNED)
                     meet.wait(PATIENCE)
                     cancel(conn, ids[1:], **SIGNED)
@@ -564,15 +565,12 @@ def test_of_two_acts_that_wait_for_each_other_one_is_contended_and_one_is_done(
 # Many at once
 
 
-def at_once(
-    database: Any, number: int, do: Callable[[Conn, int], Any], options: str = ""
-) -> list[Any]:
+def at_once(database: Any, number: int, do: Callable[[Conn, int], Any]) -> list[Any]:
     """Do something on so many connections, all starting together."""
     barrier = threading.Barrier(number)
 
     def starts(each: int) -> Any:
         with database.connect() as conn:
-            conn.execute(f"SELECT {options or 'NULL'}".encode())
             barrier.wait(PATIENCE)
             return do(conn, each)
 
