@@ -10,7 +10,7 @@ CREATE SEQUENCE countersign.acts_id;
 -- line and paragraph separators, blank letters, variation selectors, joiners of hieroglyphs, shorthand and
 -- music, tags; then spaces.
 CREATE FUNCTION countersign.is_code(text text) RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT length(text) BETWEEN 1 AND 200
         AND text !~ '[[:cntrl:]\u0080-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]'
@@ -70,5 +70,8 @@ CREATE TRIGGER acts_refuse_statement BEFORE UPDATE OR DELETE OR TRUNCATE ON coun
 ALTER TABLE countersign.acts ENABLE ALWAYS TRIGGER acts_stamp;
 ALTER TABLE countersign.acts ENABLE ALWAYS TRIGGER acts_refuse_row;
 ALTER TABLE countersign.acts ENABLE ALWAYS TRIGGER acts_refuse_statement;
+
+-- Anybody could hang these on a table of their own, whose types' checks would then run as the owner.
+REVOKE EXECUTE ON FUNCTION countersign.stamp_act(), countersign.refuse_change() FROM PUBLIC;
 
 GRANT SELECT, INSERT ON countersign.acts TO countersign_runtime;

@@ -101,6 +101,7 @@ class _Trigger:
     definer: bool
     settings: list[str] | None
     owner: str
+    lent: bool
 
 
 EVERY_TRIGGER = """
@@ -112,7 +113,11 @@ SELECT pg_trigger.tgname::text AS name,
     encode(sha256(convert_to(pg_proc.prosrc, 'UTF8')), 'hex') AS sha256,
     pg_proc.prosecdef AS definer,
     pg_proc.proconfig AS settings,
-    pg_get_userbyid(pg_proc.proowner)::text AS owner
+    pg_get_userbyid(pg_proc.proowner)::text AS owner,
+    EXISTS (
+        SELECT FROM aclexplode(COALESCE(pg_proc.proacl, acldefault('f', pg_proc.proowner))) AS acl
+        WHERE acl.grantee <> pg_proc.proowner
+    ) AS lent
 FROM pg_catalog.pg_trigger
 JOIN pg_catalog.pg_proc ON pg_proc.oid = pg_trigger.tgfoid
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pg_proc.pronamespace
@@ -143,6 +148,7 @@ def _faults(trigger: _Trigger, wanted: Wanted) -> list[str]:
         "calls another function": trigger.function != wanted.function,
         "calls a function that was changed": function
         != (wanted.sha256, wanted.definer, FIXED_PATH, OWNER),
+        "calls a function that others may hang on tables of their own": trigger.lent,
     }
     return [fault for fault, holds in tests.items() if holds]
 
@@ -195,6 +201,10 @@ SELECT pg_class.relkind = 'r' AND pg_class.relpersistence = 'p' AS ordinary,
     EXISTS (
         SELECT FROM aclexplode(pg_class.relacl) AS acl
         WHERE acl.grantee <> pg_class.relowner
+            AND acl.privilege_type NOT IN ('SELECT', 'INSERT')
+    ) OR EXISTS (
+        SELECT FROM pg_catalog.pg_attribute, aclexplode(pg_attribute.attacl) AS acl
+        WHERE pg_attribute.attrelid = pg_class.oid
             AND acl.privilege_type NOT IN ('SELECT', 'INSERT')
     ) AS granted
 FROM pg_catalog.pg_class

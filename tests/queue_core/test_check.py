@@ -196,6 +196,16 @@ HARMS = {
         "ledger.trigger_disabled",
         "was changed",
     ),
+    "a trigger's function that others may use": (
+        "GRANT EXECUTE ON FUNCTION countersign.stamp_act() TO PUBLIC",
+        "ledger.trigger_disabled",
+        "of their own",
+    ),
+    "a column of the ledger that others may change": (
+        "GRANT UPDATE (reason) ON countersign.acts TO countersign_runtime",
+        "ledger.trigger_disabled",
+        "grants others more",
+    ),
     "a trigger more": (
         (
             "CREATE TRIGGER quiet BEFORE INSERT ON countersign.acts FOR EACH ROW "

@@ -309,6 +309,29 @@ def test_a_service_cannot_give_itself_a_right(conn) -> None:
         conn.execute("UPDATE countersign.acts SET reason = 'another'")
 
 
+def test_a_service_has_no_code_of_its_own_run_as_the_owner(conn) -> None:
+    # The types of a table of one's own can call anything: as whoever sets its columns.
+    conn.execute("CREATE TEMP TABLE mine (id bigint, at timestamptz, xid xid8)")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        conn.execute(
+            "CREATE TRIGGER mine BEFORE INSERT ON mine FOR EACH ROW "
+            "EXECUTE FUNCTION countersign.stamp_act()"
+        )
+
+
+def test_a_service_brings_no_operators_that_take_anything_for_a_code(superuser) -> None:
+    superuser.execute("""
+        CREATE SCHEMA mine;
+        CREATE FUNCTION mine.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR mine.~ (LEFTARG = text, RIGHTARG = text, FUNCTION = mine.yes);
+        CREATE OPERATOR mine.!~ (LEFTARG = text, RIGHTARG = text, FUNCTION = mine.yes);
+        GRANT USAGE ON SCHEMA mine TO countersign_runtime;
+        SET LOCAL search_path = mine, pg_catalog
+    """)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        says(superuser, WHO["a service"], ACT.replace("'why_not'", r"E'why\u202enot'"))
+
+
 def test_a_partition_is_no_way_round_its_parent(conn, registry) -> None:
     enqueue(conn, "mail.send")
     query = "SELECT tableoid::regclass::text AS name FROM countersign.jobs LIMIT 1"
