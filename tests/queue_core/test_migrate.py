@@ -1,6 +1,7 @@
 """Migrations: each file once, one boot at a time, refused where edited, newer or not allowed."""
 
-import ast
+import importlib
+import pkgutil
 import re
 import shutil
 import threading
@@ -19,6 +20,7 @@ import pytest
 from psycopg import conninfo, sql
 from psycopg.rows import DictRow, dict_row, tuple_row
 
+import queue_core
 from queue_core import SchemaError, enqueue, migrate
 from queue_core.queries import migrations
 from queue_core.queries.migrations import applied, differences, known, missing
@@ -148,6 +150,18 @@ def test_a_file_that_fails_in_the_middle_leaves_nothing_of_itself(bare: Bare, fo
     bad.write_text("CREATE TABLE countersign.half (id int);")
     assert migrate.migrate(conn) == ["0102_bad.sql"]
     assert has(conn, "countersign.half")
+
+
+def test_a_file_that_cannot_be_recorded_is_not_applied(
+    bare: Bare, folder: Path, monkeypatch
+) -> None:
+    conn = bare.connect()
+    migrate.migrate(conn)
+    (folder / "0101_good.sql").write_text("CREATE TABLE countersign.good (id int);")
+    monkeypatch.setattr(migrate, "_record", lambda _: "SELECT 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate.migrate(conn)
+    assert not has(conn, "countersign.good")
 
 
 def test_outside_autocommit_nothing_would_be_kept_so_it_is_refused(bare: Bare) -> None:
@@ -519,9 +533,25 @@ def test_an_open_enqueue_and_new_partitions_do_not_wait_for_each_other(database,
     assert found.fetchall() == [{"n": 2}]
 
 
+def test_who_migrates_does_not_wait_for_ever_for_partitions(database, monkeypatch) -> None:
+    monkeypatch.setattr(migrate, "MAKE_PARTITIONS", migrate.MAKE_PARTITIONS.replace("5s", "50ms"))
+    owner, other = database.owner(), database.owner()
+    (part,) = owner.execute(
+        "SELECT max(inhrelid::regclass::text) AS name FROM pg_inherits "
+        "WHERE inhparent = 'countersign.jobs'::regclass"
+    ).fetchall()
+    owner.execute(f"DROP TABLE {part['name']}".encode())
+    with other.transaction():
+        other.execute("LOCK TABLE countersign.jobs IN SHARE MODE")
+        with pytest.raises(SchemaError, match="partitions"):
+            migrate.migrate(owner)
+    assert migrate.migrate(owner) == []
+    assert len(parts(owner, "jobs")) == 18
+
+
 def test_only_services_and_the_owner_may_make_partitions(database) -> None:
     conn = database.owner()
-    conn.execute("SET ROLE pg_monitor")
+    conn.execute("GRANT USAGE ON SCHEMA countersign TO pg_monitor; SET ROLE pg_monitor")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         make_partitions(conn)
 
@@ -592,14 +622,13 @@ STATEMENT = re.compile(r"\b(SELECT|INSERT INTO|DELETE FROM|UPDATE countersign)\b
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Yield every statement, or piece of one, with where it stands; without comments."""
+    """Yield every file and every statement, whole and in its pieces, with where it stands."""
     for file in FILES:
         yield file.name, re.sub(r"--.*", "", file.read_text())
-    for file in sorted((ROOT / "queue_core").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and STATEMENT.search(text):
-                yield file.name, text
+    for found in pkgutil.walk_packages(queue_core.__path__, "queue_core."):
+        for name, text in vars(importlib.import_module(found.name)).items():
+            if isinstance(text, str) and name.isupper() and STATEMENT.search(text):
+                yield f"{found.name}.{name}", text
 
 
 NEWER_THAN_14 = re.compile(
