@@ -33,7 +33,7 @@ def migrate(conn: psycopg.Connection[object]) -> list[str]:
             pending = missing(conn)
             for migration in pending:
                 _apply(conn, migration)
-            execute(conn, MAKE_PARTITIONS, {})
+            make_partitions(conn)
     except psycopg.errors.InsufficientPrivilege as error:
         message = f"this role may not migrate ({first_line(error)}); {WHAT_IT_TAKES}"
         raise SchemaError(message) from None
@@ -44,7 +44,27 @@ WHAT_IT_TAKES: Final = (
     "it needs CREATE on this database, and either CREATEROLE or the roles countersign_owner and "
     "countersign_runtime made beforehand, with countersign_owner granted to it"
 )
-MAKE_PARTITIONS = "SELECT countersign.make_partitions()"
+# Whoever migrates or starts a console would rather go on than stand in a queue for a lock.
+MAKE_PARTITIONS = """
+WITH patience AS (
+    SELECT set_config('lock_timeout', '5s', true)
+)
+SELECT countersign.make_partitions() AS made
+FROM patience
+"""
+
+
+def make_partitions(conn: psycopg.Connection[object]) -> int:
+    """Make the weekly partitions that are missing up to 16 weeks ahead; returns how many.
+
+    Any service may. Raises SchemaError where this role may not, or others hold the tables
+    for longer than 5 s.
+    """
+    try:
+        return int(str(value(conn, MAKE_PARTITIONS, {})))
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable) as error:
+        message = f"partitions for the weeks ahead could not be made: {first_line(error)}"
+        raise SchemaError(message) from None
 
 
 def as_sql() -> str:

@@ -29,6 +29,35 @@ def test_a_sound_database_lets_it_begin_and_no_connection_stays(environ, databas
         assert found.fetchone() == {"n": 0}
 
 
+LAST_WEEK = """
+SELECT max(inhrelid::regclass::text) AS name FROM pg_inherits
+WHERE inhparent = 'countersign.jobs'::regclass
+"""
+
+
+def last_week(owner):
+    return owner.execute(LAST_WEEK).fetchone()["name"]
+
+
+def test_it_makes_the_partitions_of_the_weeks_ahead(environ, database):
+    with database.owner() as owner:
+        name = last_week(owner)
+        owner.execute(f"DROP TABLE {name}".encode())
+        boot.require_sound()
+        assert last_week(owner) == name
+
+
+def test_a_role_that_may_not_make_partitions_is_told_and_begins_all_the_same(
+    environ, database, capsys
+):
+    with database.owner() as owner:
+        owner.execute(
+            "REVOKE EXECUTE ON FUNCTION countersign.make_partitions FROM countersign_runtime"
+        )
+    boot.require_sound()
+    assert "warning: partitions for the weeks ahead could not be made" in capsys.readouterr().err
+
+
 def ended(capsys):
     """Return the exit code and the line of a boot that does not go on."""
     with pytest.raises(SystemExit) as raised:
