@@ -32,9 +32,9 @@ DID: Final[Mapping[str, str]] = MappingProxyType(
 )
 LOST: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "stale": "its worker was not heard from in time",
-        "same_host": "its worker’s process was gone",
-        "gave_up": "its worker gave itself up",
+        "stale": "not heard from in time",
+        "same_host": "its process was gone",
+        "gave_up": "it gave itself up",
     }
 )
 _LAID_OUT: Final = "\n\t"

@@ -186,7 +186,7 @@ def test_the_page_of_a_lost_job_says_what_is_known_and_what_is_not(alice, scene)
     assert "Its worker was lost while it ran" in page
     assert "it may have run in part" in page
     assert "worker pay-1, pid 977" in page
-    assert "What ended it its worker’s process was gone" in page
+    assert "What ended it worker lost: its process was gone" in page
     assert "if that one still lives, attempt 1 may still be at work" in page
 
 
