@@ -17,6 +17,7 @@ Why = Literal["not_found", "wrong_state", "moved_on", "already_asked"]
 Seen = Mapping[UUID, tuple[str, int]]
 
 MOST_JOBS: Final = 1_000
+MOST_VIA_CHARACTERS: Final = 400
 LOOKS: Final = 20
 """How often a job may slip from place to place under an act before it counts as contended."""
 
@@ -49,8 +50,8 @@ class ActOutcome:
 class Signature:
     """Who signs an act and why, checked when it is made. Never logged, so not in `repr`.
 
-    Raises NotACodeError for `by` and `reason`, NoteError for the note, before anything is
-    written.
+    Raises NotACodeError for `by` and `reason`, NoteError for the note, OptionError for
+    `via`, before anything is written.
     """
 
     by: str
@@ -64,6 +65,9 @@ class Signature:
         check_code(self.by, "by")
         check_code(self.reason, "reason")
         object.__setattr__(self, "note", check_note(self.note))
+        if not 1 <= len(self.via) <= MOST_VIA_CHARACTERS or not self.via.isprintable():
+            message = f"`via` must be 1 to {MOST_VIA_CHARACTERS} printable characters"
+            raise OptionError(message)
 
     def __repr__(self) -> str:
         """Name the way the act came in, and nothing that a person wrote."""
@@ -110,10 +114,7 @@ def perform(  # noqa: PLR0917 - called by the acts alone
     ContendedError, with nothing written, for a job that slips 20 times, for lock time-outs
     and in transactions stricter than READ COMMITTED.
     """
-    asked = list(dict.fromkeys(ids))
-    if len(asked) > MOST_JOBS:
-        message = f"at most {MOST_JOBS} jobs can be changed in one commit"
-        raise OptionError(message)
+    asked = _asked(ids, seen or {})
     done: dict[UUID, ActOutcome] = {}
     with contention(), transaction(conn):
         require_read_committed(conn)
@@ -131,6 +132,25 @@ def perform(  # noqa: PLR0917 - called by the acts alone
                 message = "the jobs kept moving; nothing was written, so look again and retry"
                 raise ContendedError(message)
     return [done[job_id] for job_id in asked]
+
+
+def _asked(ids: Iterable[object], seen: Iterable[object]) -> list[UUID]:
+    """Return each job once. Raises OptionError for more than fit, or what is no id."""
+    asked = list(dict.fromkeys(map(_id, ids)))
+    for job_id in seen:
+        _id(job_id)
+    if len(asked) > MOST_JOBS:
+        message = f"at most {MOST_JOBS} jobs can be changed in one commit"
+        raise OptionError(message)
+    return asked
+
+
+def _id(job_id: object) -> UUID:
+    # As text the statement would find and change the job, and then it would be told as not found.
+    if not isinstance(job_id, UUID):
+        message = "a job is named by its uuid.UUID, in `ids` and in `seen`, not by text"
+        raise OptionError(message)
+    return job_id
 
 
 ISOLATION = """

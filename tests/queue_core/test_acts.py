@@ -98,6 +98,14 @@ def test_a_note_that_cannot_be_kept_is_refused_before_anything_is_written(note: 
             act(nobody, [uuid.uuid4()], note=note, **SIGNED)
 
 
+@pytest.mark.parametrize("via", ["", "x" * 401, "a\0b", "\ud800"])
+def test_a_way_in_that_cannot_be_kept_is_refused_before_anything_is_written(via: str) -> None:
+    nobody: Any = None
+    for _, act in VERBS.values():
+        with pytest.raises(OptionError, match="via"):
+            act(nobody, [uuid.uuid4()], via=via, **SIGNED)
+
+
 def test_there_is_no_form_of_an_act_without_who_and_why(conn, registry, verb) -> None:
     _, act = verb
     for missing in ("by", "reason"):
@@ -239,6 +247,22 @@ def test_outcomes_come_in_the_order_given_each_job_once(conn, job_in) -> None:
 def test_ids_may_come_from_a_generator(conn, job_in) -> None:
     made = [job_in(conn, "ready").id for _ in range(3)]
     assert [each.applied for each in cancel(conn, iter(made), **SIGNED)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "named", [str, lambda job: [str(job)], lambda job: [job.hex], lambda _: [7]]
+)
+def test_an_id_that_is_no_uuid_is_refused_and_never_acted_on(
+    conn, job_in, contents, verb, named
+) -> None:
+    place, act = verb
+    made = job_in(conn, place)
+    before = contents(conn)
+    with pytest.raises(OptionError, match=r"uuid\.UUID"):
+        act(conn, named(made.id), **SIGNED)
+    with pytest.raises(OptionError, match=r"uuid\.UUID"):
+        act(conn, [made.id], seen={str(made.id): ("running", 7)}, **SIGNED)
+    assert contents(conn) == before
 
 
 def test_an_act_on_no_job_is_no_act(conn, contents, registry, verb) -> None:
