@@ -1,5 +1,6 @@
 """The mutants' runner: what it refuses, what it kills, and that it sees a survivor."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,10 @@ def test_a_name_that_is_not_in_the_list_is_refused(project, capfd):
     listed(project, name="adds-one", old="n + n", new="n + n + 1")
     assert mutants.main(["adds-two"]) == 2
     assert "not in the list: adds-two" in capfd.readouterr().err
+
+
+def test_every_break_on_the_list_still_has_its_place_in_the_code():
+    found = mutants.chosen([])
+    assert found
+    paths = [shlex.split(each.test)[0].split("::")[0] for each in found]
+    assert [path for path in paths if not (mutants.ROOT / path).is_file()] == []
