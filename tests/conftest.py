@@ -13,6 +13,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import conninfo, sql
 from psycopg.rows import DictRow, dict_row, tuple_row
 
@@ -26,6 +27,10 @@ from queue_core.transitions.set_aside import set_aside
 
 CANARY = "canary-7c1e-do-not-repeat"
 """Stands in the arguments of tests' jobs; must be seen in no log line, error or page."""
+
+# A busy machine is no failure.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queue_core import ArgumentsError, NewJob, OptionError
@@ -140,6 +140,7 @@ def as_read(value: Any) -> Any:
             return value
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(st.text() | st.integers(), json_values))
 @example({"a": 1e23})
 @example({"a": '1e+23"'})
@@ -151,6 +152,7 @@ def test_any_value_is_read_back_the_same_or_refused(args: Any) -> None:
     assert repr(as_read(decode(text))) == repr(as_read(args))
 
 
+@settings(max_examples=30)
 @given(st.recursive(st.binary() | st.dates() | st.complex_numbers(), st.frozensets))
 def test_any_value_that_json_has_not_is_refused(value: Any) -> None:
     with pytest.raises(ArgumentsError):

@@ -278,8 +278,7 @@ def as_read(value: Any) -> Any:
 @example({"a": [1e16, 1e23, 1.7976931348623157e308, 5e-324, -0.0, 0.1]})
 @example({"a": {"": {"%s": "\\u0000 \\ud800"}}})
 @settings(
-    max_examples=150,
-    deadline=None,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_json_comes_back_from_postgres_the_same_or_is_refused(conn, args: Any) -> None:
@@ -292,9 +291,8 @@ def test_any_json_comes_back_from_postgres_the_same_or_is_refused(conn, args: An
 
 @given(st.text(), st.text(), st.integers() | st.floats() | st.none(), st.integers() | st.floats())
 @settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_option_is_taken_or_refused_with_our_own_error(
     conn, name: str, queue: str, delay: Any, priority: Any
