@@ -98,7 +98,10 @@ def folder(text: str) -> str:
     """Read a folder as an absolute path, since what is started runs elsewhere."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError("a folder is needed")
-    return str(Path(text).expanduser().absolute())
+    try:
+        return str(settings.folder(text))
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -135,7 +138,7 @@ def environment(data: str | None, number: int) -> dict[str, str]:
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     environ = {**os.environ, "PATH": programs, "PORT": str(number)}
     chosen = data or os.environ.get("QUEUE_DATA", "")
-    return {**environ, "QUEUE_DATA": folder(chosen)} if chosen.strip() else environ
+    return {**environ, "QUEUE_DATA": str(settings.folder(chosen))} if chosen.strip() else environ
 
 
 def find_database(given: settings.Settings, *, migrate_unasked: bool) -> Place:
@@ -147,11 +150,19 @@ def find_database(given: settings.Settings, *, migrate_unasked: bool) -> Place:
         place = Place(given.database_url, given.owner_url or given.database_url, own=True)
     with database.connect(place.owner_url, name="countersign start") as conn:
         if place.own:
-            say(f"DATABASE_URL is set: {database.describe(place.url)}.")
+            name(place)
         if place.own and not migrate_unasked:
             ask(changes(conn))
         migrate.migrate(conn)
     return place
+
+
+def name(place: Place) -> None:
+    """Say which database this is, and which one the owner's URL names where that looks another."""
+    service, owner = database.describe(place.url), database.describe(place.owner_url)
+    say(f"DATABASE_URL is set: {service}.")
+    if owner != service:
+        say(f"QUEUE_OWNER_URL is set, and that is where the schema is changed: {owner}.")
 
 
 def changes(conn: database.AnyConnection) -> list[str]:

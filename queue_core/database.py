@@ -50,13 +50,15 @@ def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[Dic
 
 
 def describe(url: str) -> str:
-    """Name the database and host of `url` for a person, never its password."""
+    """Name the database, host and port of `url` for a person, never its password."""
     try:
         parts = _parts(url)
     except psycopg.Error:
         return "the database (its URL cannot be read)"
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"
-    return f"database {parts.get('dbname') or '(default)'} on {host}"
+    # A password whose host was forgotten stands where a port would.
+    port = f", port {parts['port']}" if str(parts.get("port")).isdecimal() else ""
+    return f"database {parts.get('dbname') or '(default)'} on {host}{port}"
 
 
 def first_line(error: BaseException) -> str:

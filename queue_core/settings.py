@@ -37,10 +37,10 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     Raises SettingsError, naming the setting and never a secret's value.
     """
     environ = os.environ if environ is None else environ
-    url = environ.get("DATABASE_URL") or None
+    url, owner_url = _urls(environ)
     return Settings(
         database_url=url,
-        owner_url=environ.get("QUEUE_OWNER_URL") or url,
+        owner_url=owner_url,
         data=data_folder(environ),
         secret_key=environ.get("QUEUE_SECRET_KEY") or None,
         hosts=tuple(
@@ -62,11 +62,33 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     """
     chosen = environ.get("QUEUE_DATA", "").strip()
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return folder(chosen)
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/countersign")
-    base = environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "countersign"
+    base = environ.get("XDG_DATA_HOME", "")
+    return folder(base if base.startswith("/") else "~/.local/share") / "countersign"
+
+
+def folder(text: str) -> Path:
+    """Return a folder as an absolute path, `~` being the user's home.
+
+    Raises SettingsError where nobody knows that home: some containers' users have none.
+    """
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        message = "nobody knows the home folder that ~ stands for: give QUEUE_DATA from / on"
+        raise SettingsError(message) from None
+
+
+def _urls(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Return where the queue is for services, and for its owner: one database, two roles."""
+    url = environ.get("DATABASE_URL") or None
+    owner_url = environ.get("QUEUE_OWNER_URL") or None
+    if owner_url and not url:
+        message = "QUEUE_OWNER_URL is the owner's way to DATABASE_URL: set that one too"
+        raise SettingsError(message)
+    return url, owner_url or url
 
 
 def _stale_after(environ: Mapping[str, str]) -> float:

@@ -241,6 +241,25 @@ def test_a_database_of_ones_own_is_named_and_nothing_changed_without_leave(own):
     assert not schema_exists(own)
 
 
+def test_a_database_that_the_owners_url_names_is_named_too(own):
+    other = make_conninfo(own, dbname="postgres")
+    done = run_start("--port", "0", DATABASE_URL=other, QUEUE_OWNER_URL=own)
+    assert done.returncode == 2
+    assert "database postgres" in done.stdout
+    assert "the schema is changed: database shop_" in done.stdout
+    assert "s3cret-canary" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_a_home_that_nobody_knows_is_one_line(how):
+    folder = "~nobody-of-that-name/queue"
+    given = ["--data", folder] if how == "option" else []
+    done = run_start("--port", "0", *given, QUEUE_DATA=folder)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "home folder" in done.stderr
+
+
 def test_a_person_who_does_not_say_yes_has_changed_nothing(own):
     keyboard, terminal = pty.openpty()
     os.write(keyboard, b"n\n")

@@ -88,6 +88,8 @@ def test_a_server_that_never_answers_is_given_up_on(monkeypatch) -> None:
         ("postgresql:///app", "database app on the local socket"),
         ("postgresql:///app?host=/run/pg", "database app on /run/pg"),
         ("postgresql://a,b/app", "database app on a,b"),
+        ("postgresql://a@localhost:5433/app", "database app on localhost, port 5433"),
+        (f"postgresql://a:{SECRET}/app", "database app on a"),
         ("hostaddr=127.0.0.1 dbname=a@b", "database a@b on 127.0.0.1"),
         (f"postgresql://a:x/{SECRET}@db.example/app", "the database (its URL cannot be read)"),
         ("nonsense", "the database (its URL cannot be read)"),

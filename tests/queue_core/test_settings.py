@@ -31,6 +31,13 @@ def test_the_owners_url_is_the_services_unless_it_is_given() -> None:
     )
 
 
+def test_an_owners_url_without_the_services_is_refused() -> None:
+    # Migrations would go to one database and everything else to the embedded one.
+    with pytest.raises(SettingsError, match="QUEUE_OWNER_URL") as refused:
+        from_environment({"QUEUE_OWNER_URL": "postgresql://o:hunter2@db/app"})
+    assert "hunter2" not in str(refused.value)
+
+
 def test_an_empty_setting_is_an_unset_one() -> None:
     names = (
         "DATABASE_URL",
@@ -95,3 +102,13 @@ def test_the_data_folder_is_one_that_the_server_can_reach(monkeypatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert data_folder({}) == Path("/home/alice/.local/share/countersign")
     assert data_folder({"XDG_DATA_HOME": "/data"}) == Path("/data/countersign")
+    assert data_folder({"XDG_DATA_HOME": "data"}) == Path("/home/alice/.local/share/countersign")
+
+
+@pytest.mark.parametrize("environ", [{"QUEUE_DATA": "~nobody-of-that-name/queue"}, {}])
+def test_a_home_that_nobody_knows_is_a_setting_that_cannot_be_used(monkeypatch, environ) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+    with pytest.raises(SettingsError, match="QUEUE_DATA"):
+        data_folder(environ)
