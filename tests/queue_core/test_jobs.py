@@ -116,6 +116,17 @@ def test_a_mapping_is_read_once_so_what_was_checked_is_what_is_kept() -> None:
     assert encode("mail.send", Catalogue({"a": 1}, {"a": f"{CANARY}\0"})) == '{"a":1}'
 
 
+def test_a_number_that_this_process_may_not_write_is_refused() -> None:
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        with pytest.raises(ArgumentsError, match="cannot be written as JSON") as refused:
+            encode("mail.send", {"a": 10**700})
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert refused.value.__suppress_context__
+
+
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.characters(),
     lambda inner: (
