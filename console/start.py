@@ -8,16 +8,17 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, NoReturn
 
 from console import procfile
 from console.cli import signature
 from queue_core import database, embedded, migrate, operators, settings
-from queue_core.errors import CountersignError, SettingsError
+from queue_core.errors import CountersignError, OperatorRefusedError, SettingsError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOST: Final = "127.0.0.1"
@@ -53,8 +54,7 @@ class Place:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Bring everything up, run it until a signal or a failure, and return the exit code."""
     options = parse(arguments)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _first_signal)
+    heed(_first_signal)
     try:
         return run(options)
     except AskedToEndError:
@@ -127,7 +127,7 @@ def free_port(wanted: int) -> int:
             probe.bind((HOST, wanted))
         except OSError as error:
             raise StartError(
-                f"Port {wanted} cannot be used ({error.strerror}). Another: bin/start --port 8001",
+                f"Port {wanted} cannot be used ({error.strerror}). --port 0 takes any free one.",
                 USAGE,
             ) from None
         return int(probe.getsockname()[1])
@@ -214,8 +214,7 @@ def running(environ: Mapping[str, str]) -> Iterator[list[procfile.Part]]:
 
 def end(parts: Sequence[procfile.Part]) -> None:
     """End every part; a further signal is passed on, so that a worker stops at once."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: procfile.ask_to_end(parts))
+    heed(lambda *_: procfile.ask_to_end(parts))
     if parts:
         say("Ending: runs have 25 s to finish; Ctrl-C again ends them now.")
     if killed := procfile.end(parts, seconds=ENDING_SECONDS):
@@ -250,14 +249,21 @@ def ready(number: int) -> bool:
 def welcome(address: str, place: Place, environ: Mapping[str, str]) -> None:
     """Print where to sign in: with the first operator's password, or how to reset one."""
     with database.connect(place.url, name="countersign start") as conn:
-        admins = [row.code for row in operators.list_operators(conn) if enabled_admin(row)]
-        if admins:
-            box(address=address, password=f"a new one: {reset_command(admins[0], environ)}")
-        elif operators.find(conn, FIRST_OPERATOR):  # disabled: a code is never given out again
-            box(address=address, code="no admin is enabled; add one: flask queue operators add")
-        else:
-            password = add_first_operator(conn)
+        password = None if enabled_admins(conn) else first_operator(conn)
+        if password:
             box(address=address, code=FIRST_OPERATOR, password=f"{password}   (shown only now)")
+        elif admins := enabled_admins(conn):
+            box(address=address, password=f"a new one: {reset_command(admins[0], environ)}")
+        else:  # the first one was disabled: a code is never given out again
+            box(address=address, code="no admin is enabled; add one: flask queue operators add")
+
+
+def first_operator(conn: database.AnyConnection) -> str | None:
+    """Return the password of the operator just added; None where there was one, or is by now."""
+    try:
+        return None if operators.find(conn, FIRST_OPERATOR) else add_first_operator(conn)
+    except OperatorRefusedError:  # of two first starts at once one is faster
+        return None
 
 
 def add_first_operator(conn: database.AnyConnection) -> str:
@@ -275,9 +281,10 @@ def add_first_operator(conn: database.AnyConnection) -> str:
     return password
 
 
-def enabled_admin(row: operators.OperatorRow) -> bool:
-    """Whether this operator may sign in and manage others."""
-    return row.role == "admin" and row.disabled_at is None
+def enabled_admins(conn: database.AnyConnection) -> list[str]:
+    """Return the codes of those who may sign in and manage others."""
+    found = operators.list_operators(conn)
+    return [row.code for row in found if row.role == "admin" and row.disabled_at is None]
 
 
 def reset_command(code: str, environ: Mapping[str, str]) -> str:
@@ -309,10 +316,16 @@ def told(text: str, code: int) -> int:
     return code
 
 
+def heed(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Let `handler` have the signals that end a start; under nohup SIGHUP is none of them."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def _first_signal(*_: object) -> NoReturn:
     # Signals that come before the parts run again are no reason to stop half-way through stopping.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    heed(lambda *_: None)
     raise AskedToEndError
 
 

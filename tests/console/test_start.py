@@ -324,6 +324,21 @@ def test_a_first_start_prints_a_password_once_and_a_second_one_keeps_everything(
 
 
 @pytest.mark.slow
+def test_of_two_first_starts_at_once_one_adds_the_operator(database, monkeypatch, capsys):
+    add = start.add_first_operator
+
+    def add_behind_another(conn):
+        add(conn)
+        return add(conn)
+
+    monkeypatch.setattr(start, "add_first_operator", add_behind_another)
+    place = start.Place(database.url, database.owner_url, own=False)
+    start.welcome("http://127.0.0.1:1/", place, {})
+    printed = capsys.readouterr().out
+    assert "a new one:" in printed
+    assert "shown only now" not in printed
+
+
 def test_the_example_is_loaded_once_into_an_empty_database(begin):
     first = begin()
     first.until_welcome()
@@ -389,6 +404,30 @@ def test_a_part_that_ends_by_itself_is_named_and_ends_the_other(begin, name, wor
     assert begun.process.wait(SECONDS) == 1
     assert f"{name} was ended by signal 9" in begun.printed
     until(lambda: not marked(begun.mark), 30)
+
+
+@pytest.mark.parametrize(("before", "printed"), [("SIG_IGN", "went on\n"), ("SIG_DFL", "")])
+def test_under_nohup_a_terminal_that_goes_away_ends_nothing(before, printed):
+    code = f"""
+import os, signal
+from console import start
+def run(options):
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("went on")
+    return 0
+signal.signal(signal.SIGHUP, signal.{before})
+start.run = run
+raise SystemExit(start.main([]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
 
 
 def test_a_second_signal_while_ending_is_passed_on(tmp_path):
