@@ -32,6 +32,11 @@ PR_SET_PDEATHSIG: Final = 1
 LINE_BROKEN: Final = 70
 """The exit code of a child that can no longer speak to its supervisor."""
 _PIECE: Final = 65_536
+_NOT_PLAIN: Final = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
 
 
 class Stopped(BaseException):
@@ -132,9 +137,9 @@ def load(jobs: str) -> Registry:
     if not registry.handled():
         raise UnusableError(f"the registry of {jobs!r} has no handlers")
     for handler in registry.handlers.values():
-        if inspect.iscoroutinefunction(handler.function):
+        if any(is_other(handler.function) for is_other in _NOT_PLAIN):
             raise UnusableError(
-                f"the handler of {handler.name!r} is async, and workers call plain ones"
+                f"the handler of {handler.name!r} is async or a generator; workers call plain ones"
             )
     return registry
 
