@@ -9,11 +9,12 @@ import click
 import queue_core
 from console.cli import connections, declared, given
 from console.cli.failures import REFUSED
-from console.cli.output import say
+from console.cli.output import say, shown
 from console.cli.signature import noted, signed, via
 from queue_core.acts import ActOutcome
 from queue_core.database import AnyConnection, transaction
 from queue_core.operators import require_enabled
+from queue_core.queries.acts import acts_of
 
 Verb = Callable[..., Sequence[ActOutcome]]
 
@@ -85,8 +86,9 @@ def _act(
     """Act on the jobs that the act applies to, say what came of each, exit 1 if any was refused."""
     with connections.acting() as conn, transaction(conn):
         outcomes = _signed(conn, verb, ids, by=by, reason=reason, note=note)
-    for outcome in outcomes:
-        say(f"{outcome.job_id}  {_said(outcome)}")
+        lines = [f"{outcome.job_id}  {_said(conn, outcome)}" for outcome in outcomes]
+    for line in lines:
+        say(line)
     if not all(outcome.applied for outcome in outcomes):
         ctx.exit(REFUSED)
 
@@ -98,14 +100,23 @@ def _signed(
     return verb(conn, ids, by=by, reason=reason, note=note, via=via())
 
 
-def _said(outcome: ActOutcome) -> str:
+def _said(conn: AnyConnection, outcome: ActOutcome) -> str:
+    now = f"{outcome.state}, attempt {outcome.attempt}"
     if outcome.applied:
-        return f"{outcome.act} (act {outcome.act_id}): now {outcome.state}, {_attempt(outcome)}"
-    if outcome.why == "not_found":
+        return f"{outcome.act} (act {outcome.act_id}): now {now}"
+    if outcome.state is None:
         return f"not {outcome.act}: there is no such job"
-    why = str(outcome.why).replace("_", " ")
-    return f"not {outcome.act}: {why}: it is {outcome.state}, {_attempt(outcome)}"
+    return f"not {outcome.act}: {_why(conn, outcome)}: it is {now}"
 
 
-def _attempt(outcome: ActOutcome) -> str:
-    return f"attempt {outcome.attempt}"
+def _why(conn: AnyConnection, outcome: ActOutcome) -> str:
+    if outcome.why == "not_found":
+        return "what was asked for is gone, so it cannot run again"
+    if outcome.why == "already_asked":
+        asked = [act for act in acts_of(conn, outcome.job_id) if act.act == "cancel_requested"]
+        return (
+            f"asked already by {asked[-1].by} at {shown(asked[-1].at)}"
+            if asked
+            else "asked already"
+        )
+    return str(outcome.why).replace("_", " ")

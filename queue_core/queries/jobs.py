@@ -22,13 +22,14 @@ class JobFacts:
     """What is known of one job, without its arguments and its result; None where unknown.
 
     `attempts` is what was asked for, `attempts_allowed` what is in force now (None: the
-    default when it runs). `error` is the last failure's, whatever the state.
+    default when it runs). `error` is the last failure's, whatever the state. Without
+    `has_body` what was asked for is gone: name and queue are then the word "unknown".
     """
 
     id: UUID
     name: str
     queue: str
-    priority: int
+    priority: int | None
     attempts: int | None
     time_limit: float | None
     created_at: datetime
@@ -50,8 +51,11 @@ class JobFacts:
     error: str | None = field(repr=False)
     error_type: str | None
     error_place: str | None
+    has_body: bool = True
 
 
+# The place decides whether there is such a job: one whose body is gone waits for a person, who
+# has to find it.
 JOB = """
 WITH place AS (
     SELECT 'ready' AS state, ready.attempt, ready.attempts_allowed, ready.run_at,
@@ -86,23 +90,25 @@ WITH place AS (
         ended.error
     FROM countersign.ended WHERE ended.id = %(id)s
 )
-SELECT jobs.id, jobs.name, jobs.queue, jobs.priority, jobs.attempts, jobs.time_limit,
-    jobs.created_at, place.state, place.attempt, place.attempts_allowed, place.run_at,
+SELECT %(id)s::uuid AS id, COALESCE(jobs.name, 'unknown') AS name,
+    COALESCE(jobs.queue, 'unknown') AS queue, jobs.priority, jobs.attempts, jobs.time_limit,
+    COALESCE(jobs.created_at, countersign.made_at(%(id)s::uuid)) AS created_at,
+    place.state, place.attempt, place.attempts_allowed, place.run_at,
     place.claimed_at, place.started_at, place.ended_at, place.entered_at, place.worker,
     place.child_pid,
     COALESCE(place.signal, CASE WHEN place.state <> 'completed' THEN last.signal END) AS signal,
     place.stop_requested_at, place.why, place.uncertain, place.has_result,
-    COALESCE(place.error, last.error) AS error, last.error_type, last.error_place
-FROM countersign.jobs
-CROSS JOIN place
+    COALESCE(place.error, last.error) AS error, last.error_type, last.error_place,
+    jobs.id IS NOT NULL AS has_body
+FROM place
+LEFT JOIN countersign.jobs ON jobs.id = %(id)s
 LEFT JOIN LATERAL (
     SELECT runs.error, runs.error_type, runs.error_place, runs.signal
     FROM countersign.runs
-    WHERE runs.job_id = jobs.id AND runs.error IS NOT NULL
+    WHERE runs.job_id = %(id)s AND runs.error IS NOT NULL
     ORDER BY runs.attempt DESC, runs.ended_at DESC
     LIMIT 1
 ) AS last ON true
-WHERE jobs.id = %(id)s
 """
 
 
@@ -143,7 +149,7 @@ class JobRow:
     """One line of a list. `at` is the time the list is ordered by.
 
     That is when the job may run (ready, waiting, blocked), was claimed (running), entered
-    review (needs_review) or ended.
+    review (needs_review) or ended. A job whose body is gone has the name "unknown".
     """
 
     id: UUID
@@ -206,14 +212,14 @@ REVIEW: Final[LiteralString] = """
         NULL::integer AS attempts_allowed, review.entered_at AS at, review.worker, review.error,
         true AS uncertain, NULL::timestamptz AS stop_requested_at, review.why
     FROM countersign.review
-    JOIN countersign.jobs ON jobs.id = review.id
+    LEFT JOIN countersign.jobs ON jobs.id = review.id
 """
 ENDED: Final[LiteralString] = """
     SELECT ended.id, jobs.name, jobs.queue, ended.state, ended.attempt,
         NULL::integer AS attempts_allowed, ended.ended_at AS at, ended.worker, ended.error,
         ended.uncertain, NULL::timestamptz AS stop_requested_at, NULL::text AS why
     FROM countersign.ended
-    JOIN countersign.jobs ON jobs.id = ended.id
+    LEFT JOIN countersign.jobs ON jobs.id = ended.id
     WHERE ended.state = %(state)s
 """
 PLACES: Final[dict[State, LiteralString]] = {
@@ -226,7 +232,12 @@ PLACES: Final[dict[State, LiteralString]] = {
     "failed": ENDED,
     "cancelled": ENDED,
 }
-HEAD: Final[LiteralString] = "SELECT listed.*\nFROM ("
+HEAD: Final[LiteralString] = """
+SELECT listed.id, COALESCE(listed.name, 'unknown') AS name,
+    COALESCE(listed.queue, 'unknown') AS queue, listed.state, listed.attempt,
+    listed.attempts_allowed, listed.at, listed.worker, listed.error, listed.uncertain,
+    listed.stop_requested_at, listed.why
+FROM ("""
 FITTING: Final[LiteralString] = """
 ) AS listed
 WHERE (%(queue)s::text IS NULL OR listed.queue = %(queue)s::text)

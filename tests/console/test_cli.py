@@ -265,6 +265,32 @@ def test_an_act_that_does_not_apply_says_why_and_ends_with_1(cli, conn):
     assert acts(conn) == before
 
 
+def test_a_second_request_to_stop_names_the_first(cli, conn):
+    job = enqueued(cli)
+    worker = fleet.register(conn, fleet.Identity("pay-3", 4121, "b", "n", "0.1.0", [], 4))
+    claim(conn, worker=worker, names=[Claimable("cli.mail")], count=1)
+
+    first, second = cli("cancel", str(job), *SIGNED), cli("cancel", str(job), *SIGNED)
+
+    assert (first.exit_code, second.exit_code) == (0, 1)
+    assert re.search(r"asked already by ops:bob at \d{4}-.*Z: it is running", second.stdout)
+
+
+def test_a_job_whose_body_is_gone_is_shown_and_not_run_again(real_cli, database):
+    conn = database.connect()
+    job = enqueued(real_cli)
+    conn.execute("DELETE FROM countersign.ready")
+    conn.execute("INSERT INTO countersign.review (id, why, attempt) VALUES (%s, 'lost', 1)", (job,))
+    database.owner().execute("DELETE FROM countersign.jobs")
+
+    shown, refused = real_cli("show", str(job)), real_cli("release", str(job), *SIGNED)
+
+    assert "needs_review" in shown.stdout
+    assert str(job) in real_cli("jobs", "--state", "needs_review").stdout
+    assert refused.exit_code == 1
+    assert "is gone, so it cannot run again" in refused.stdout
+
+
 def test_of_several_jobs_those_that_the_act_applies_to_are_changed(cli, conn):
     job = enqueued(cli)
 

@@ -282,6 +282,20 @@ def test_a_job_deleted_by_retention_keeps_its_acts(alice, shop, books, job_at):
     assert "duplicate" in answer.text
 
 
+def test_a_job_in_review_whose_body_is_gone_is_there_to_be_seen(alice, shop, job_at):
+    job = job_at("needs_review")
+    with shop.owner() as owner:
+        body = owner.execute("DELETE FROM countersign.jobs WHERE id = %s RETURNING *", [job])
+        assert body.fetchone()
+    assert job in listed(alice.get("/jobs/?state=needs_review"))
+    page = words(alice.get(f"/jobs/{job}"))
+    assert "What was asked for unknown: its row is gone" in page
+    assert "the default when it runs" not in page
+    answer = alice.post(f"/jobs/{job}/release", {**alice.form(job, "release"), "reason": "seen"})
+    assert answer.status_code == 404
+    assert "Nothing was done: a job cannot be released" in answer.text
+
+
 def test_opening_an_act_as_a_page_leads_back_to_the_job(alice, scene):
     page = alice.get(f"/jobs/{scene.failed}/retry")
     assert page.status_code == 405

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from queue_core import cancel, enqueue, retry
 from queue_core.outcomes import Completed, Failed, RunReport
+from queue_core.queries.counts import capped_counts
 from queue_core.queries.jobs import MOST, Cursor, JobRow, Page, job, list_jobs
 from queue_core.states import STATES, State
 from queue_core.transitions.claim import Claimable, claim
@@ -126,6 +127,31 @@ def test_of_several_errors_the_last_ones_is_told(conn, registry, make_worker) ->
     facts = job(conn, made)
     assert facts
     assert (facts.error, facts.error_type, facts.state) == ("error 2", "Type2", "ready")
+
+
+@pytest.mark.parametrize("place", ["needs_review", "failed", "cancelled", "ready"])
+def test_a_job_whose_body_is_gone_is_still_found_and_counted(
+    database, job_in, place: State
+) -> None:
+    conn = database.connect()
+    gone, whole = job_in(conn, place), job_in(conn, place)
+    before = job(conn, gone.id)
+    with database.owner() as owner:
+        owner.execute("DELETE FROM countersign.jobs WHERE jobs.id = %s", [gone.id])
+
+    facts = job(conn, gone.id)
+    assert facts
+    assert before
+    queue = "unknown" if place in {"needs_review", "failed", "cancelled"} else gone.queue
+    assert (facts.has_body, facts.name, facts.queue) == (False, "unknown", "unknown")
+    assert (facts.state, facts.attempt, facts.priority) == (place, before.attempt, None)
+    assert abs(facts.created_at - before.created_at) < timedelta(minutes=1)
+    listed = {row.id: row.queue for row in list_jobs(conn, place).rows}
+    assert listed == {gone.id: queue, whole.id: whole.queue}
+    assert capped_counts(conn)[place] == 2
+    for name in ("unknown", "mail.send"):
+        rows = list_jobs(conn, place, name=name).rows
+        assert capped_counts(conn, name=name)[place] == len(rows)
 
 
 def test_a_job_that_is_not_there_has_no_facts(conn, registry) -> None:
