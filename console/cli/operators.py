@@ -3,8 +3,9 @@
 import click
 
 from console.cli import connections, given
+from console.cli.failures import Refusal
 from console.cli.output import as_dict, say, say_json, say_table
-from console.cli.signature import asked, at_terminal, set_up_code, signed, via
+from console.cli.signature import asked, at_terminal, set_up_code, signed_by_admin, via
 from queue_core import operators as core
 from queue_core.database import AnyConnection
 
@@ -39,14 +40,14 @@ def add(*, code: str, role: core.Role, by: str | None, reason: str, password: st
     """Add an operator; without --password a random one is printed, once."""
     new = given.password() if password else core.random_password()
     with connections.acting() as conn:
-        signer = by or _signer(conn)
+        signer = _signer(conn, by)
         core.add(conn, code, role, new, by=signer, reason=reason, via=via())
     _tell("added", code, None if password else new)
 
 
 @operators.command()
 @click.argument("code")
-@signed
+@signed_by_admin
 def disable(*, code: str, by: str, reason: str) -> None:
     """Take an operator's right to sign in, for good, and end their sessions."""
     with connections.acting() as conn:
@@ -56,7 +57,7 @@ def disable(*, code: str, by: str, reason: str) -> None:
 
 @operators.command()
 @click.argument("code")
-@signed
+@signed_by_admin
 @click.option("--password", callback=given.by_standard_input, help="-: read it from stdin.")
 def reset(*, code: str, by: str, reason: str, password: str | None) -> None:
     """Give an operator a new password and end their sessions."""
@@ -66,9 +67,14 @@ def reset(*, code: str, by: str, reason: str, password: str | None) -> None:
     _tell("reset", code, None if password else new)
 
 
-def _signer(conn: AnyConnection) -> str:
-    if not core.admin_enabled(conn):
+def _signer(conn: AnyConnection, by: str | None) -> str:
+    """Return who signs: an admin, or while there is none whoever is at the keyboard."""
+    if not core.admin_enabled(conn) and by in {None, "", set_up_code()}:
         return set_up_code()
+    if by and by.startswith(core.SETUP):
+        raise Refusal(f"{core.SETUP} signs as yourself, while no admin is enabled: leave --by out")
+    if by:
+        return by
     if at_terminal():
         return click.prompt("By", err=True)
     raise click.UsageError("Missing option '--by': an admin's code signs for a new operator.")

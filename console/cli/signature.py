@@ -17,9 +17,18 @@ _LONGEST_PART: Final = 150
 
 def signed(command: Command) -> Command:
     """Give a command the options that sign an act; at a terminal they are asked for."""
+    return _signed(command, "Who: the code of an enabled operator.")
+
+
+def signed_by_admin(command: Command) -> Command:
+    """Give a command the same options, where an admin has to sign."""
+    return _signed(command, "Who: the code of an enabled admin.")
+
+
+def _signed(command: Command, who: str) -> Command:
     for option in (
         click.option("--reason", callback=asked, help="Why: a code, such as customer_asked."),
-        click.option("--by", callback=asked, help="Who: the code of an enabled operator."),
+        click.option("--by", callback=asked, help=who),
     ):
         command = option(command)
     return command

@@ -637,6 +637,18 @@ def test_the_first_admin_needs_nobody_to_sign_and_the_second_does(real_cli, data
     assert row["by"] == signature.set_up_code()
 
 
+def test_nobody_sets_up_in_anothers_name(real_cli, database):
+    owner = database.owner()
+    owner.execute("TRUNCATE countersign.operators CASCADE")
+
+    result = real_cli(
+        "operators", "add", "ops:first", "--role=admin", "--reason=x", "--by=setup:eve"
+    )
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert owner.execute("SELECT count(*) AS n FROM countersign.operators").fetchone() == {"n": 0}
+
+
 # What is typed ------------------------------------------------------------------------------------
 
 HOSTILE = [
