@@ -78,8 +78,8 @@ def reviewed(run: Run, path: str = "") -> None:
 
 @jobs.job("sample.sleep")
 def sleeper(run: Run, seconds: float, path: str = "", tidied: str = "") -> str:
-    _sign_in(path)
     try:
+        _sign_in(path)
         time.sleep(seconds)
     finally:
         if tidied:

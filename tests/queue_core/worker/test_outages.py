@@ -57,7 +57,7 @@ def test_a_failure_that_was_stored_without_an_answer_is_not_disputed_either(
 ):
     path = jobs.path()
     worker = start_worker(url=proxy.url)
-    made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)}, time_limit=0.5, attempts=2)
+    made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)}, time_limit=1.5, attempts=2)
     jobs.begun(path)
     proxy.hold_at("waiting")
     jobs.ended(made, "waiting")

@@ -195,10 +195,10 @@ def test_children_see_the_database_and_no_secret(jobs: Jobs):
 def test_a17_a_run_past_its_limit_is_stopped_and_tidies_up(jobs: Jobs):
     path, tidied = jobs.path(), jobs.path()
     args = {"seconds": 60, "path": str(path), "tidied": str(tidied)}
-    made = jobs.add("sample.sleep", args, time_limit=0.5)
+    made = jobs.add("sample.sleep", args, time_limit=1.5)
     child = jobs.begun(path)
-    facts = jobs.ended(made, "failed", 2)
-    assert facts.error == "timed out after 0.5s"
+    facts = jobs.ended(made, "failed")
+    assert facts.error == "timed out after 1.5s"
     assert jobs.runs(made) == [(1, "timed_out")]
     assert tidied.read_text() == "tidied"
     assert not Path(f"/proc/{child}").exists()
@@ -208,10 +208,10 @@ def test_a17_a_run_past_its_limit_is_stopped_and_tidies_up(jobs: Jobs):
 def test_a17_a_run_that_will_not_stop_at_its_limit_is_killed(jobs: Jobs, name: str):
     path = jobs.path()
     args = {"path": str(path)} | ({"seconds": 60} if name == "sample.gil" else {})
-    made = jobs.add(name, args, time_limit=1)
+    made = jobs.add(name, args, time_limit=2)
     child = jobs.begun(path)
-    facts = jobs.ended(made, "failed", 4)
-    assert facts.error == "timed out after 1s"
+    facts = jobs.ended(made, "failed", 8)
+    assert facts.error == "timed out after 2s"
     assert not Path(f"/proc/{child}").exists()
 
 
