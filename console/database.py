@@ -86,6 +86,7 @@ class Connections:
             "row_factory": dict_row,
             "application_name": "countersign console",
             "connect_timeout": 3,
+            "client_encoding": "UTF8",
         }
         return ConnectionPool(
             self._url(),

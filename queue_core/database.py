@@ -36,6 +36,7 @@ def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[Dic
             row_factory=dict_row,
             application_name=name,
             connect_timeout=CONNECT_SECONDS,
+            client_encoding="UTF8",  # whatever PGCLIENTENCODING says: errors hold any character
         )
     except psycopg.ProgrammingError:
         # The parser's own text repeats the URL, password and all.

@@ -16,6 +16,7 @@ LOCK_KEY: Final = 0x636F756E746572
 POLL_SECONDS: Final = 0.1
 LONGEST_WAIT_SECONDS: Final = 120.0
 LOCK_TRIES: Final = 10
+OLDEST_SERVER: Final = 140_000
 
 
 def migrate(conn: psycopg.Connection[object]) -> list[str]:
@@ -23,11 +24,13 @@ def migrate(conn: psycopg.Connection[object]) -> list[str]:
 
     `conn` must be in autocommit and belong to the owner. One process migrates at a
     time; the others wait for it, at most two minutes. Raises SchemaError where an
-    applied file was edited, the database is newer than this code, or the role may not.
+    applied file was edited, the database is newer than this code, its server is older than
+    Postgres 14 or its encoding another than UTF8, or the role may not.
     """
     if not conn.autocommit:
         message = "migrate needs a connection in autocommit: each file is a transaction"
         raise SchemaError(message)
+    _require_fit(conn)
     try:
         with _alone(conn):
             pending = missing(conn)
@@ -38,6 +41,20 @@ def migrate(conn: psycopg.Connection[object]) -> list[str]:
         message = f"this role may not migrate ({first_line(error)}); {WHAT_IT_TAKES}"
         raise SchemaError(message) from None
     return [migration.name for migration in pending]
+
+
+def _require_fit(conn: psycopg.Connection[object]) -> None:
+    """Refuse a database that would take the schema and then not what is to be kept in it."""
+    if conn.info.server_version < OLDEST_SERVER:
+        raise SchemaError(
+            f"this server is Postgres {conn.info.server_version // 10_000}: 14 is needed"
+        )
+    encoding = conn.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"this database keeps text as {encoding}: make one with ENCODING 'UTF8' and "
+            "TEMPLATE template0"
+        )
 
 
 WHAT_IT_TAKES: Final = (

@@ -72,6 +72,12 @@ def test_a_refused_role_is_said_in_one_line(migrated) -> None:
     assert "\n" not in str(away.value)
 
 
+def test_every_character_passes_whatever_the_environment_says(migrated, monkeypatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with database.connect(migrated.url, name="x") as conn:
+        assert database.value(conn, "SELECT %(text)s", {"text": "€ 日本"}) == "€ 日本"
+
+
 def test_a_server_that_never_answers_is_given_up_on(monkeypatch) -> None:
     monkeypatch.setattr(database, "CONNECT_SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:

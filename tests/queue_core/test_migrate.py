@@ -63,6 +63,29 @@ def bare(migrated) -> Iterator[Bare]:
             admin.execute(drop)
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_keep_every_text_is_refused(bare: Bare, encoding: str) -> None:
+    name = f"{bare.name}_{encoding.lower()}"
+    with bare.connect() as owner:
+        owner.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' LOCALE_PROVIDER libc "
+            "TEMPLATE template0".encode()
+        )
+        with bare.connect(dbname=name) as conn:
+            with pytest.raises(SchemaError, match=encoding):
+                migrate.migrate(conn)
+            assert not has(conn, "countersign.migrations")
+        owner.execute(f"DROP DATABASE {name}".encode())
+
+
+def test_a_server_that_is_too_old_is_refused(bare: Bare, monkeypatch) -> None:
+    conn = bare.connect()
+    monkeypatch.setattr(migrate, "OLDEST_SERVER", conn.info.server_version + 1)
+    with pytest.raises(SchemaError, match="14 is needed"):
+        migrate.migrate(conn)
+    assert not has(conn, "countersign.migrations")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch) -> Path:
     """Give a copy of the migrations that the code takes for its own, to be changed."""
