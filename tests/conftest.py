@@ -39,7 +39,12 @@ def server() -> Iterator[embedded.Server]:
     folder = Path(tempfile.mkdtemp(prefix="cs-"))
     folder.chmod(0o755)  # as root the server drops its rights and must still get here
     try:
-        yield embedded.start(folder)
+        started = embedded.start(folder)
+        with psycopg.connect(started.owner_url, autocommit=True) as owner:
+            # Nobody pulls the plug here, and a database of a test's own costs a dozen syncs.
+            owner.execute("ALTER SYSTEM SET fsync = off")
+            owner.execute("SELECT pg_reload_conf()")
+        yield started
     finally:
         embedded.stop()
         shutil.rmtree(folder, ignore_errors=True)
