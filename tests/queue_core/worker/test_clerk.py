@@ -8,16 +8,25 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from queue_core import cancel, fleet
+from queue_core import cancel, embedded, fleet
 from queue_core.outcomes import Completed, Deferred, Ending, Failed, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Finished, Key, Returned
 from queue_core.worker.clerk import UNSTORABLE, Claims, Clerk, Request, open_queues
 from queue_core.worker.link import BUSY, Link
-from tests.conftest import Database
+from tests.conftest import Database, make_database
 from tests.queue_core.worker.conftest import Jobs, wait_for
 
 NAMES = [Claimable("sample.echo", 3), Claimable("sample.raise", 3)]
+
+
+pytestmark = pytest.mark.xdist_group("clerk")  # they share a database, each with its own queue
+
+
+@pytest.fixture(scope="module")
+def database(migrated: embedded.Server) -> Iterator[Database]:
+    with make_database(migrated) as made:
+        yield made
 
 
 class Desk:
@@ -27,6 +36,7 @@ class Desk:
         self.conn = database.connect()
         identity = fleet.Identity("pay-3", 4121, "boot", "pid:[1]", "0.1.0", [], 4)
         self.worker: UUID = fleet.register(self.conn, identity)
+        self.line = uuid4().hex
         self.told: queue.SimpleQueue[Claims] = queue.SimpleQueue()
         self.reconnected: list[bool] = []
         self.clerk = Clerk(
@@ -36,7 +46,7 @@ class Desk:
         self.clerk.start()
 
     def claim(self, free: int, **options: object) -> list[Claimed]:
-        asked = {"offers": NAMES, "queues": {}, "used": {}} | options
+        asked = {"offers": NAMES, "queues": {self.line: None}, "used": {}} | options
         self.clerk.ask(Request(free, **asked))  # pyright: ignore[reportArgumentType]
         return self.told.get(timeout=10).taken
 
@@ -62,10 +72,16 @@ def desk(database: Database) -> Iterator[Desk]:
 def claimed(desk: Desk, jobs: Jobs) -> Callable[[int], list[Claimed]]:
     def claim(count: int) -> list[Claimed]:
         for _ in range(count):
-            jobs.add("sample.echo")
+            jobs.add("sample.echo", queue=desk.line)
         return desk.claim(count)
 
     return claim
+
+
+def take(jobs: Jobs, run: Claimed) -> None:
+    """Let another worker have a run's job."""
+    row = "UPDATE countersign.running SET attempt = 2, worker = %s WHERE id = %s"
+    jobs.conn.execute(row, [uuid4(), run.id])
 
 
 def test_each_ending_has_its_own_transition(desk, jobs, claimed):
@@ -124,7 +140,7 @@ def test_a_locked_run_is_stored_when_it_is_free_and_holds_up_no_other(
 
 def test_a15_a_run_that_lost_its_claim_is_disputed(desk, jobs, claimed):
     (run,) = claimed(1)
-    jobs.conn.execute("UPDATE countersign.running SET attempt = 2, worker = %s", [uuid4()])
+    take(jobs, run)
     desk.store((run, Completed()))
     desk.stored()
     assert jobs.facts(run.id).state == "needs_review"
@@ -133,7 +149,7 @@ def test_a15_a_run_that_lost_its_claim_is_disputed(desk, jobs, claimed):
 
 def test_a_run_that_never_began_and_lost_its_claim_is_not_disputed(desk, jobs, claimed):
     (run,) = claimed(1)
-    jobs.conn.execute("UPDATE countersign.running SET attempt = 2, worker = %s", [uuid4()])
+    take(jobs, run)
     desk.store((run, Returned()))
     desk.stored()
     assert jobs.facts(run.id).state == "running"
