@@ -214,7 +214,8 @@ def running(environ: Mapping[str, str]) -> Iterator[list[procfile.Part]]:
 
 def end(parts: Sequence[procfile.Part]) -> None:
     """End every part; a further signal is passed on, so that a worker stops at once."""
-    heed(lambda *_: procfile.ask_to_end(parts))
+    # Not for SIGHUP: kernel and shell send one each, and that is no impatience.
+    heed(lambda number, _: number == signal.SIGHUP or procfile.ask_to_end(parts))
     if parts:
         say("Ending: runs have 25 s to finish; Ctrl-C again ends them now.")
     if killed := procfile.end(parts, seconds=ENDING_SECONDS):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -301,3 +302,11 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the developer's own settings out of the tests."""
     for name in [name for name in os.environ if name.startswith(("QUEUE_", "DATABASE_URL", "PG"))]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """Let SIGHUP have its effect, here and in new processes, also where tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

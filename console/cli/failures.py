@@ -11,7 +11,7 @@ from queue_core import database, errors
 
 REFUSED: Final = 1
 NO_DATABASE: Final = 3
-_TERMINATED: Final = 128 + signal.SIGTERM
+_SIGNALLED: Final = 128
 
 MISTYPED: Final = (
     errors.NotACodeError,
@@ -64,12 +64,17 @@ class Commands(click.Group):
 
 
 def leave_in_order_when_told() -> None:
-    """Let SIGTERM end the process as its end does, so that an embedded server is released."""
+    """Let SIGTERM, or a terminal that goes away, end the process as its end does.
+
+    So that an embedded server is released; under nohup SIGHUP stays without effect.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _leave)
 
 
-def _leave(*_: object) -> NoReturn:
-    sys.exit(_TERMINATED)
+def _leave(number: int, _: object) -> NoReturn:
+    sys.exit(_SIGNALLED + number)

@@ -23,13 +23,15 @@ class Signals:
         self._mouth.setblocking(False)
 
     def catch(self) -> None:
-        """Take over SIGTERM, SIGINT and SIGCHLD, for the rest of the process's life.
+        """Take over SIGTERM, SIGINT, SIGHUP and SIGCHLD, for the rest of the process's life.
 
+        SIGHUP, of a terminal that went away, is a request to stop unless it is ignored (nohup).
         They stay with us after the worker's end, so that an impatient second Ctrl-C does not
         break off what is done at the exit of the process.
         """
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, self._take)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._take)
         signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
 
     def release(self) -> None:
@@ -54,5 +56,7 @@ class Signals:
             return
         (last, at), now = self._last, time.monotonic()
         self._last = (number, now)
-        if number == last or now - at > SAME_REQUEST_SECONDS:
+        # Of SIGHUP kernel and shell send one each.
+        again = number == last and number != signal.SIGHUP
+        if again or now - at > SAME_REQUEST_SECONDS:
             self.stops += 1

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -853,17 +854,18 @@ def test_closed_streams_end_in_no_traceback(database, declaring, closing, code):
     assert b"Traceback" not in running.stdout + running.stderr
 
 
-def test_a_command_that_is_told_to_end_leaves_in_order():
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_leaves_in_order(hangup, number):
     program = (
         "import atexit, os, signal, time; from console.cli import failures; "
         "failures.leave_in_order_when_told(); atexit.register(print, 'left'); "
-        "os.kill(os.getpid(), signal.SIGTERM); time.sleep(10)"
+        f"os.kill(os.getpid(), {int(number)}); time.sleep(10)"
     )
     running = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, timeout=30
     )
 
-    assert (running.returncode, running.stdout) == (143, b"left\n")
+    assert (running.returncode, running.stdout) == (128 + number, b"left\n")
 
 
 def test_an_embedded_database_is_brought_up_used_and_released():

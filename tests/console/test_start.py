@@ -367,7 +367,7 @@ def counted(begun):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_everything_and_leaves_no_process_behind(begin, number):
+def test_a_signal_ends_everything_and_leaves_no_process_behind(hangup, begin, number):
     begun = begin("--no-example")
     begun.until_welcome()
     assert len(marked(begun.mark)) > 3

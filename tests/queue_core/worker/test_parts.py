@@ -76,10 +76,13 @@ def test_children_get_no_secrets(monkeypatch):
         ([signal.SIGTERM, signal.SIGTERM], 2),
         ([signal.SIGINT, signal.SIGTERM], 1),
         ([signal.SIGINT, signal.SIGTERM, signal.SIGTERM], 2),
+        ([signal.SIGHUP], 1),
+        ([signal.SIGHUP, signal.SIGHUP], 1),
+        ([signal.SIGHUP, signal.SIGTERM, signal.SIGTERM], 2),
         ([signal.SIGCHLD], 0),
     ],
 )
-def test_requests_to_stop_are_counted(numbers, stops):
+def test_requests_to_stop_are_counted(hangup, numbers, stops):
     before = {number: signal.getsignal(number) for number in set(numbers)}
     signals = Signals()
     signals.catch()
@@ -91,8 +94,24 @@ def test_requests_to_stop_are_counted(numbers, stops):
     finally:
         signals.release()
         for number, handler in {signal.SIGTERM: 0, signal.SIGINT: signal.default_int_handler,
-                                signal.SIGCHLD: 0}.items():  # fmt: skip
+                                signal.SIGHUP: 0, signal.SIGCHLD: 0}.items():  # fmt: skip
             signal.signal(number, before.get(number, handler))
+
+
+def test_under_nohup_a_terminal_that_goes_away_is_no_request():
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT,
+                                                              signal.SIGCHLD)}  # fmt: skip
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signals = Signals()
+    signals.catch()
+    try:
+        signal.raise_signal(signal.SIGHUP)
+        assert signals.stops == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signals.release()
+        for number, handler in {**before, signal.SIGHUP: hangup}.items():
+            signal.signal(number, handler)
 
 
 def line(form: str, event: str, **fields: object) -> str:
