@@ -83,8 +83,8 @@ def folder(text: str) -> Path:
 
 def _urls(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return where the queue is for services, and for its owner: one database, two roles."""
-    url = environ.get("DATABASE_URL") or None
-    owner_url = environ.get("QUEUE_OWNER_URL") or None
+    url = environ.get("DATABASE_URL", "").strip() or None
+    owner_url = environ.get("QUEUE_OWNER_URL", "").strip() or None
     if owner_url and not url:
         message = "QUEUE_OWNER_URL is the owner's way to DATABASE_URL: set that one too"
         raise SettingsError(message)

@@ -38,6 +38,19 @@ def test_an_owners_url_without_the_services_is_refused() -> None:
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_line_end_after_a_url_is_none_of_it() -> None:
+    urls = {
+        "DATABASE_URL": "postgresql://s@db/app\n",
+        "QUEUE_OWNER_URL": " postgresql://o@db/app\n",
+    }
+    found = from_environment(urls)
+    assert (found.database_url, found.owner_url) == (
+        "postgresql://s@db/app",
+        "postgresql://o@db/app",
+    )
+    assert from_environment({"DATABASE_URL": " \n"}).database_url is None
+
+
 def test_an_empty_setting_is_an_unset_one() -> None:
     names = (
         "DATABASE_URL",
