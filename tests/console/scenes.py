@@ -28,7 +28,7 @@ CODES: Final[Mapping[str, operators.Role]] = {
     "ops:bob": "operator",
     "ops:viola": "viewer",
 }
-NAUGHTY = "<img src=x onerror=alert(1)> {{7*7}} \"'&%00 javascript:alert(1)"
+NAUGHTY = "<img src=x onerror=alert(1)> {{4813*7919}} \"'&%00 javascript:alert(1)"
 HOSTILE = f"{NAUGHTY} \u202egnp.exe\u202c </script>"
 """As an error, where direction marks get through, which no name can hold."""
 TRACEBACK = """Traceback (most recent call last):

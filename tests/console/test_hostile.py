@@ -13,7 +13,7 @@ from tests.console.scenes import HOSTILE, NAUGHTY
 MARK = "<img src=x onerror=alert(1)>"
 VALUES = {
     "markup": f"{MARK}</script></title>\"'><b>",
-    "a template": "{{7*7}}{% raw %}${7*7}#{7*7}",
+    "a template": "{{4813*7919}}{% raw %}${4813*7919}#{4813*7919}",
     "quotes and percents": "'\"`;--%%s%(name)s%00%0d%0a%",
     "NUL": "a\0b",
     "controls": "\x01\x1b[31m\x7f\r\nSet-Cookie: x=1\r\n\r\n",
@@ -239,7 +239,7 @@ def test_what_is_stored_is_shown_and_never_taken_for_markup(alice, scene):
         assert str(escape(NAUGHTY)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in text
         assert "⟨U+202E⟩" in text
     assert (
-        "49"
+        "38114147"
         not in page.replace(str(scene.hostile), "").partition("Timeline")[0].partition("<main")[2]
     )
     assert len(HOSTILE) < len(page)

@@ -18,6 +18,8 @@ from queue_core.errors import EmbeddedError
 
 ROOT = Path(__file__).parents[2]
 PROC = Path("/proc")
+# Another user could not write the figures of coverage here, and would say so on its way out.
+ENVIRON = {name: text for name, text in os.environ.items() if not name.startswith("COV")}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server changes its user")
 pytestmark = pytest.mark.skipif(not PROC.exists(), reason="looks for processes in /proc")
 
@@ -55,7 +57,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "TEST_FOLDER": str(folder)} | environ,
+            env=ENVIRON | {"PYTHONPATH": str(ROOT), "TEST_FOLDER": str(folder)} | environ,
             start_new_session=True,
         )
         self.folder = folder

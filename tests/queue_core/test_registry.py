@@ -396,7 +396,7 @@ def test_names_of_all_registries_are_found_until_a_registry_is_gone(jobs) -> Non
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(jobs) -> None:
-    for name in ("mail.send", "mail.bounce", "audit.file"):
+    for name in ("mail.send", "mail.bounce", "log.rotate"):
         jobs.job(name)(bare)
     with pytest.raises(UnknownNameError, match=r"did you mean 'mail\.send'") as unknown:
         find("mail.sned")
