@@ -102,7 +102,8 @@ def _access(conn: psycopg.Connection[object]) -> list[Problem]:
             Problem(
                 "schema.missing",
                 f"the role {access.role} may not use the schema countersign",
-                f'run `GRANT countersign_runtime TO "{access.role}"` as the owner',
+                f'run `GRANT countersign_runtime TO "{access.role}"` as a superuser, or as who '
+                "migrated first and so made that role",
             )
         ]
     return []
