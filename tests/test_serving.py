@@ -34,11 +34,11 @@ def place(tmp_path):
 
 
 @pytest.fixture
-def port(place, migrated):
+def port(place, database):
     """Serve the application as the Procfile serves the console, with an access log."""
     number = free_port()
     environ = {**os.environ, "PORT": str(number), "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
-    environ["DATABASE_URL"] = migrated.url
+    environ["DATABASE_URL"] = database.url
     with (place / "log").open("w") as log:
         server = subprocess.Popen(
             [*SERVE, "--access-logfile", "-", "served:app"], env=environ, stdout=log, stderr=log
