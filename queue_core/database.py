@@ -1,5 +1,6 @@
 """Connections to Postgres: how they are opened, and what their failures are called."""
 
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, LiteralString, TypeVar
@@ -15,6 +16,7 @@ AnyConnection = psycopg.Connection[object]
 """A caller's connection: any row factory, autocommit or not."""
 
 CONNECT_SECONDS: Final = 10
+_PORTS: Final = re.compile(r"[0-9, ]*")
 LOST_STATES: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 LOCK_STATES: Final = (
     psycopg.errors.LockNotAvailable,
@@ -57,9 +59,9 @@ def describe(url: str) -> str:
     except psycopg.Error:
         return "the database (its URL cannot be read)"
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"
-    # A password whose host was forgotten stands where a port would.
-    port = f", port {parts['port']}" if str(parts.get("port")).isdecimal() else ""
-    return f"database {parts.get('dbname') or '(default)'} on {host}{port}"
+    port = str(parts.get("port") or "").strip(",")
+    said = f"{host}, port {port}" if port else host
+    return f"database {parts.get('dbname') or '(default)'} on {said}"
 
 
 def first_line(error: BaseException) -> str:
@@ -149,9 +151,12 @@ def contention() -> Generator[None]:
 def _parts(url: str) -> Mapping[str, object]:
     """Take a URL apart. Raises psycopg.ProgrammingError where it cannot be read.
 
-    A slash in a password tears it: what follows would be taken for the database's name.
+    A slash in a password tears it: what follows would be taken for the database's name. A
+    password whose host was forgotten stands where a port would, and libpq would repeat it.
     """
     parts = conninfo.conninfo_to_dict(url)
+    if not _PORTS.fullmatch(str(parts.get("port") or "")):
+        raise psycopg.ProgrammingError
     if "://" in url and any("@" in str(parts.get(part)) for part in ("host", "dbname")):
         raise psycopg.ProgrammingError
     return parts

@@ -52,6 +52,8 @@ AWAY = "cannot reach database app on 127.0.0.1"
         (f"postgresql://a@127.0.0.1:1/app?passwort={SECRET}", TORN),
         (f"host=127.0.0.1 password=x {SECRET}", TORN),
         (f"mysql://a:{SECRET}@127.0.0.1/app", TORN),
+        (f"postgresql://localhost:{SECRET}/app", TORN),
+        (f"host=127.0.0.1 port={SECRET}", TORN),
         (SECRET, TORN),
     ],
 )
@@ -95,7 +97,8 @@ def test_a_server_that_never_answers_is_given_up_on(monkeypatch) -> None:
         ("postgresql:///app?host=/run/pg", "database app on /run/pg"),
         ("postgresql://a,b/app", "database app on a,b"),
         ("postgresql://a@localhost:5433/app", "database app on localhost, port 5433"),
-        (f"postgresql://a:{SECRET}/app", "database app on a"),
+        ("postgresql://a:5432,b:5433/app", "database app on a,b, port 5432,5433"),
+        (f"postgresql://a:{SECRET}/app", "the database (its URL cannot be read)"),
         ("hostaddr=127.0.0.1 dbname=a@b", "database a@b on 127.0.0.1"),
         (f"postgresql://a:x/{SECRET}@db.example/app", "the database (its URL cannot be read)"),
         ("nonsense", "the database (its URL cannot be read)"),
