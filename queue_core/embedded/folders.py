@@ -71,7 +71,8 @@ def make_socket_folder(path: Path, account: Account) -> None:
     """Make it private to the server's user; refuse one that somebody else may have put there."""
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    if path.lstat().st_uid == os.geteuid():
+    # In our folder one of an earlier server's user may be left; in /tmp it would be a stranger's.
+    if path.lstat().st_uid == os.geteuid() or (os.geteuid() == 0 and path.name == "run"):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
     found = path.lstat()
     if (stat.filemode(found.st_mode), found.st_uid) != ("drwx------", account.uid):
