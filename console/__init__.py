@@ -13,17 +13,54 @@ from console import (
     formats,
     frame,
     interrupted,
+    keeping,
     refusals,
     rights,
+    rows,
     secret_key,
     security,
     sessions,
     timeline,
 )
-from console.views import health, jobs, overview, sign_in
+from console.host import Identify, mount
+from console.proxies import Proxies
+from console.views import (
+    account,
+    chosen,
+    handlers,
+    health,
+    jobs,
+    ledger,
+    marks,
+    operators,
+    overview,
+    queues,
+    review,
+    schedules,
+    sign_in,
+    workers,
+)
 from queue_core.settings import Settings, from_environment
 
-__all__ = ["create_app"]
+__all__ = ["Countersign", "create_app"]
+
+
+NOUNS = (
+    health,
+    overview,
+    jobs,
+    chosen,
+    marks,
+    review,
+    workers,
+    queues,
+    schedules,
+    handlers,
+    ledger,
+    operators,
+    account,
+    sign_in,
+)
 
 
 class Console(Flask):
@@ -56,18 +93,55 @@ def create_app(settings: Settings | None = None) -> Flask:
     sessions.init_app(app)
     formats.init_app(app)
     frame.init_app(app, settings.instance)
+    rows.init_app(app)
     app.add_template_filter(timeline.said)
     app.add_template_filter(timeline.tone)
+    app.add_template_filter(keeping.until(settings), "kept_until")
     refusals.init_app(app)
     interrupted.init_app(app)
     for rule in (security.check_host, security.check_origin, security.check_body):
         app.before_request(rule)
     for rule in (sessions.resume, rights.check, security.check_token):
         app.before_request(rule)
-    for noun in (health, overview, jobs, sign_in):
+    for noun in NOUNS:
         app.register_blueprint(noun.pages)
     rights.require_complete(app)
+    app.wsgi_app = Proxies(app.wsgi_app, settings.proxies)
     return app
+
+
+class Countersign:
+    """The console mounted in a host's Flask service, whole, under a prefix of its own.
+
+    `identify(request)` is called in a request context of the host's, for each page, and returns
+    the operator code and role of who is there, or None for nobody; without it the console has
+    its own sign-in. Of the host nothing changes: the console shares no route, template, cookie
+    or error handler with it.
+
+        Countersign(app, url_prefix="/ops", identify=who_is_there)
+    """
+
+    def __init__(
+        self,
+        app: Flask | None = None,
+        *,
+        url_prefix: str = "/ops",
+        identify: Identify | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._prefix = url_prefix
+        self._identify = identify
+        self._settings = settings
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        """Mount a console in `app`; once its own routes are there, and before any ProxyFix.
+
+        Raises SettingsError, and ValueError for a prefix that is none, or that would hide a
+        route of the host's.
+        """
+        mount(create_app(self._settings), app, self._prefix, self._identify)
 
 
 def _folder(name: str) -> str:

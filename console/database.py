@@ -13,7 +13,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from queue_core import check, database, embedded
-from queue_core.errors import CountersignError, DatabaseAwayError
+from queue_core.errors import CountersignError, DatabaseAwayError, TookTooLongError
 from queue_core.settings import Settings
 
 Connection = psycopg.Connection[DictRow]
@@ -23,10 +23,6 @@ MOST_CONNECTIONS: Final = 16
 PATIENCE_SECONDS: Final = 3.0
 _KEY: Final = "countersign_connections"
 _INHERITED: Final[list[object]] = []
-
-
-class TookTooLongError(CountersignError):
-    """A page's reading passed its 3 seconds, so that nobody else waits for it."""
 
 
 class CommitUnansweredError(DatabaseAwayError):
@@ -59,7 +55,7 @@ class Connections:
             return Loan(pool, pool.getconn())
         except (PoolTimeout, PoolClosed):
             # Thrown away: its pause between tries has grown with the outage.
-            self._forget(pool)
+            self.forget(pool)
             message = f"{database.describe(self._url())} does not answer"
             raise DatabaseAwayError(message) from None
 
@@ -68,6 +64,13 @@ class Connections:
         if self._pool is not None and self._pid == os.getpid():
             self._pool.close()
             self._pool = None
+
+    def forget(self, pool: ConnectionPool[Connection]) -> None:
+        """Close a pool whose connections are of no use; the next request opens another."""
+        with self._lock:
+            if self._pool is pool:
+                self._pool = None
+        pool.close(timeout=0)
 
     def _opened(self) -> ConnectionPool[Connection]:
         with self._lock:
@@ -107,12 +110,6 @@ class Connections:
     def _url(self) -> str:
         return self._settings.database_url or embedded.start(self._settings.data).url
 
-    def _forget(self, pool: ConnectionPool[Connection]) -> None:
-        with self._lock:
-            if self._pool is pool:
-                self._pool = None
-        pool.close(timeout=0)
-
 
 def _require_answer(conn: Connection) -> None:
     conn.execute("")
@@ -144,9 +141,10 @@ def session() -> Generator[Connection]:
     """
     try:
         yield _connection()
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise _only_reads() from None
     except database.LOST_STATES as error:
-        message = f"the database went away: {type(error).__name__}"
-        raise DatabaseAwayError(message) from None
+        raise DatabaseAwayError(f"the database went away: {type(error).__name__}") from None
 
 
 SNAPSHOT: Final[LiteralString] = """
@@ -170,8 +168,7 @@ def reading() -> Generator[Connection]:
     except psycopg.errors.QueryCanceled:
         raise TookTooLongError("reading took longer than 3 seconds") from None
     except database.LOST_STATES as error:
-        message = f"the database went away: {type(error).__name__}"
-        raise DatabaseAwayError(message) from None
+        raise DatabaseAwayError(f"the database went away: {type(error).__name__}") from None
     finally:
         _reset(conn)
 
@@ -208,6 +205,8 @@ def acting() -> Generator[Connection]:
             conn.execute(LIMITS)
             yield conn
             committing = True
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise _only_reads() from None
     except psycopg.Error as error:
         what = f"{type(error).__name__} ({error.sqlstate or 'no state'})"
         if conn.broken and committing:
@@ -221,6 +220,13 @@ def _connection() -> Connection:
     if "loan" not in g:
         g.loan = connections(current_app).take()
     return g.loan.conn
+
+
+def _only_reads() -> DatabaseAwayError:
+    """Leave the connections of a server that only reads by now: after a failover another writes."""
+    loan: Loan = g.loan
+    connections(current_app).forget(loan.pool)
+    return DatabaseAwayError("this server only reads by now; the next request looks for another")
 
 
 def _give_back(_: BaseException | None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from flask import Flask
@@ -28,6 +29,18 @@ DID: Final[Mapping[str, str]] = MappingProxyType(
         "cancel_requested": "asked it to stop",
         "retried": "gave it one more attempt",
         "released": "released it to run again",
+        "confirmed": "confirmed that it did run",
+        "closed": "closed it, never to run",
+        "revealed": "was shown its arguments",
+        "assigned": "took it on",
+        "noted": "noted something",
+        "paused": "paused it",
+        "resumed": "resumed it",
+        "run_now": "had it run at once",
+        "added": "added an operator",
+        "role_changed": "changed an operator’s role",
+        "disabled": "disabled an operator",
+        "password_reset": "reset an operator’s password",
     }
 )
 LOST: Final[Mapping[str, str]] = MappingProxyType(
@@ -56,6 +69,28 @@ def span(seconds: float) -> str:
         return f"{int(seconds // HOUR)} h"
     days = int(seconds // DAY)
     return f"{days:,} day" if days == 1 else f"{days:,} days"
+
+
+def every(seconds: float) -> str:
+    """Return an interval whole, in the units that people give it in: 1 day, 90 s, 2 h 30 min."""
+    left, parts = seconds, list[str]()
+    for unit, length in (("day", DAY), ("h", HOUR), ("min", MINUTE)):
+        number, left = divmod(left, length)
+        plural = "s" if unit == "day" and number != 1 else ""
+        parts += [f"{number:,.0f} {unit}{plural}"] if number else []
+    parts += [f"{left:g} s"] if left or not parts else []
+    return " ".join(parts)
+
+
+def web_address(text: str | None) -> bool:
+    """Say whether `text` is the address of a page, and nothing that a browser would run."""
+    if not text or not text.isprintable() or " " in text:
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -91,6 +126,15 @@ def count(number: int, cap: int) -> str:
     return f"{cap:,}+" if number > cap else f"{number:,}"
 
 
+def per_minute(number: float) -> str:
+    """Return how many there were a minute: 0, under 1, 1.4, 12,345."""
+    if number == 0:
+        return "0"
+    if number < 1:
+        return "under 1"
+    return f"{number:.1f}" if number < 10 else f"{number:,.0f}"  # noqa: PLR2004
+
+
 def short_id(job_id: UUID) -> str:
     """Return enough of an id to tell jobs of one moment apart: their first half is the clock's."""
     text = str(job_id)
@@ -104,7 +148,9 @@ def words(code: str) -> str:
 
 def shown(text: str | None) -> str:
     """Return `text` with all that is invisible or turns the line round written as its number."""
-    return "".join(map(_shown, text or ""))
+    if not text or text.isprintable():  # as nearly all is, and long lists have much of it
+        return text or ""
+    return "".join(map(_shown, text))
 
 
 def _shown(character: str) -> str:
@@ -130,5 +176,22 @@ def did(act: str) -> str:
 
 def init_app(app: Flask) -> None:
     """Give the templates these as filters."""
-    for each in (span, ago, utc, clock, day, iso, count, short_id, words, shown, why, did, lost):
+    app.add_template_test(web_address)
+    for each in (
+        span,
+        every,
+        ago,
+        utc,
+        clock,
+        day,
+        iso,
+        count,
+        per_minute,
+        short_id,
+        words,
+        shown,
+        why,
+        did,
+        lost,
+    ):
         app.add_template_filter(each)

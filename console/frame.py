@@ -10,7 +10,7 @@ from flask import Flask, g
 from console import rights
 from console.database import Connection
 from console.formats import count
-from queue_core.queries import clock, counts
+from queue_core.queries import clock, review
 from queue_core.states import STATES
 
 MOST_ON_BADGE: Final = 99
@@ -33,7 +33,7 @@ class Frame:
 def frame(conn: Connection) -> Frame:
     """Read what stands round the page; first, so that its numbers are the oldest of the page."""
     read_at = time.monotonic()
-    waiting = counts.capped_counts(conn, cap=MOST_ON_BADGE).get("needs_review", 0)
+    waiting = review.count_in_review(conn, cap=MOST_ON_BADGE)
     badge = count(waiting, MOST_ON_BADGE) if waiting else ""
     return Frame(clock.now(conn), badge, read_at)
 

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from flask import Flask, current_app, render_template, request, url_for
+from flask import Flask, current_app, g, render_template, request, url_for
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from console.database import CommitUnansweredError, NotWrittenError, TookTooLongError
+from console.database import CommitUnansweredError, NotWrittenError
 from console.dossier import Dossier
 from console.filters import FilterError
 from console.formats import words
 from console.forms.jobs import ActForm
+from console.host import IdentifyError
 from console.pagination import PlaceError
 from queue_core.acts import ActOutcome
-from queue_core.errors import CountersignError, DatabaseAwayError, EmbeddedError, SchemaError
-from queue_core.states import QUEUED
+from queue_core.errors import (
+    CountersignError,
+    DatabaseAwayError,
+    EmbeddedError,
+    SchemaError,
+    TookTooLongError,
+)
+from queue_core.states import QUEUED, kind_of
 
 Answer = tuple[str, int, dict[str, str]]
 NOT_FOUND: Final = 404
@@ -30,13 +37,22 @@ FRAMES: Final = 6
 log = logging.getLogger("console")
 
 PASTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"cancel": "cancelled", "retry": "retried", "release": "released"}
+    {
+        "cancel": "cancelled",
+        "retry": "retried",
+        "release": "released",
+        "confirm": "confirmed",
+        "close": "closed",
+        "assign": "assigned",
+        "note": "noted",
+        "reveal": "revealed",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What stands on top of a job's page: why nothing was done, and what has changed meanwhile."""
+    """What stands on top of a page: why nothing was done, and whether it changed meanwhile."""
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -89,12 +105,8 @@ def has_moved_on(form: ActForm, found: Dossier) -> bool:
     """Say whether the job is not as the form says that it was seen."""
     if found.job is None or not form.seen_state.data:
         return False
-    seen = (_kind(form.seen_state.data), str(form.seen_attempt.data))
-    return seen != (_kind(found.job.state), str(found.job.attempt))
-
-
-def _kind(state: str) -> str:
-    return "queued" if state in QUEUED else state
+    seen = (kind_of(form.seen_state.data), str(form.seen_attempt.data))
+    return seen != (kind_of(found.job.state), str(found.job.attempt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +121,38 @@ PAGES: Final[Mapping[int, ErrorPage]] = MappingProxyType(
     {
         400: ErrorPage(
             "That cannot be read",
-            "Something in the request is not as it should be. Nothing was done.",
+            "Something in the request is not as it should be. Nothing was done. Open the page "
+            "anew and try again.",
         ),
-        403: ErrorPage("Not yours to do", "Your role does not allow this. Nothing was done."),
+        401: ErrorPage(
+            "You are not signed in",
+            "Sign in to the service that this console is part of, then open this page again. "
+            "Nothing was done.",
+        ),
+        403: ErrorPage(
+            "Not yours to do",
+            "Your role does not allow this. Nothing was done. Ask somebody whose role does, or an "
+            "admin for another role.",
+        ),
         404: ErrorPage(
             "Nothing here",
-            "There is no such page, and no job of that id, or it was deleted by retention.",
+            "There is no such page or job; or it was deleted by retention and nobody ever acted on "
+            "it. Check the address, or search for the job by its id.",
         ),
         405: ErrorPage(
-            "Not this way", "This address takes only what a form sends. Nothing was done."
+            "Not this way",
+            "This address takes only what a form sends. Nothing was done. Open the page that has "
+            "the form.",
         ),
-        413: ErrorPage("Too large", "That is more than any form here can hold. Nothing was done."),
+        413: ErrorPage(
+            "Too large",
+            "That is more than any form here can hold. Nothing was done. Write less, or choose "
+            "fewer jobs.",
+        ),
         500: ErrorPage(
             "Something broke here",
-            "The fault is the console's; its log says where. Nothing was half-written.",
+            "The fault is the console's; its log says where. Nothing was half-written. Try again; "
+            "if it breaks again, tell whoever runs the console.",
         ),
     }
 )
@@ -137,12 +167,18 @@ UNANSWERED: Final = ErrorPage(
 )
 NOT_WRITTEN: Final = ErrorPage(
     "The database refused the change",
-    "Change and act are written together or not at all. Nothing was done.",
+    "Change and act are written together or not at all: nothing was done. Try again; if it is "
+    "refused again, tell whoever runs the console: its log says why.",
 )
 UNSOUND: Final = ErrorPage(
     "The schema is not sound",
     "The console does not run on a database whose ledger could be rewritten, or that it does not "
     "know. On the server, flask queue check says what is wrong and how to mend it.",
+)
+NOBODY_KNOWN: Final = ErrorPage(
+    "It is not known who you are",
+    "The service that this console is part of was asked who is signed in, and gave no answer that "
+    "can be used. Its log says why. Nothing was done. Try again in a moment.",
 )
 TOO_LONG: Final = ErrorPage(
     "This took longer than 3 seconds",
@@ -182,11 +218,23 @@ def of_ours(error: CountersignError) -> Answer:
             shown = UNSOUND
         case NotWrittenError():
             shown = NOT_WRITTEN
+        case IdentifyError():
+            log.error("%s: %s", type(error).__name__, error)
+            return _answer(NOBODY_KNOWN, 503)
         case _:
             log_safely(error)
             return _answer(PAGES[SERVER_ERROR], SERVER_ERROR)
     log.warning("%s: %s", type(error).__name__, error)
     return _answer(shown, 503)
+
+
+def signed_not_shown(act_id: int) -> tuple[str, int]:
+    """Say that an act stands though what it was for cannot be shown now."""
+    sentence = (
+        f"You signed act {act_id}, which stands, but the database no longer answers. Nothing was "
+        "shown; to look at the arguments, reveal them once more, which is another act."
+    )
+    return _page(ErrorPage("Signed, but not shown", sentence), 503), 503
 
 
 def log_safely(error: BaseException | None) -> None:
@@ -201,7 +249,7 @@ def _answer(shown: ErrorPage, status: int) -> Answer:
 
 
 def _page(shown: ErrorPage, status: int) -> str:
-    typed = request.form if request.method == "POST" and status != TOO_LARGE else {}
+    typed = g.get("typed") or (_sent() if status != TOO_LARGE else {})
     return render_template(
         "errors/page.html",
         status=status,
@@ -210,6 +258,10 @@ def _page(shown: ErrorPage, status: int) -> str:
         note=typed.get("note"),
         back=None if status == NOT_FOUND else _way_back(),
     )
+
+
+def _sent() -> Mapping[str, str]:
+    return request.form if request.method == "POST" else {}
 
 
 def _way_back() -> str | None:

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from flask import Flask, Response, abort, current_app, request
 from flask_wtf.csrf import CSRFProtect
 
+from console.proxies import is_proxied
 from queue_core.settings import Settings
 
 MOST_BODY_BYTES: Final = 256 * 1024
@@ -19,8 +20,8 @@ OWN_SITE: Final = frozenset({"same-origin", "none"})
 """`none`: the person began it, by a reload or from the history."""
 HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+        "img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
         "Referrer-Policy": "no-referrer",
@@ -56,8 +57,7 @@ def check_host() -> None:
 
     Otherwise a page elsewhere could have its own name point here, and read what is shown.
     """
-    name = host_name()
-    if not (is_loopback(name) or name in current_app.config["COUNTERSIGN_HOSTS"]):
+    if not (is_local() or host_name() in current_app.config["COUNTERSIGN_HOSTS"]):
         abort(400, "This console does not answer to that host name; QUEUE_HOSTS lists more.")
 
 
@@ -88,7 +88,7 @@ def check_token() -> None:
 def add_headers(response: Response) -> Response:
     """Add the headers of every answer; only the static files may be kept by anybody."""
     response.headers.update(HEADERS)
-    if request.is_secure:
+    if request.is_secure and not request.root_path:  # else the name is other services', too
         response.headers["Strict-Transport-Security"] = TWO_YEARS
     if request.endpoint != "static":
         response.headers["Cache-Control"] = "no-store"
@@ -112,9 +112,17 @@ def is_loopback(name: str) -> bool:
         return False
 
 
+def is_local() -> bool:
+    """Say whether the request was made on this machine, by one of its own names.
+
+    A proxy's word for such a name is none: whoever asked it may be anywhere.
+    """
+    return is_loopback(host_name()) and not is_proxied()
+
+
 def is_private() -> bool:
     """Say whether a password may be typed here: nobody on the way can read along."""
-    return request.is_secure or is_loopback(host_name())
+    return request.is_secure or is_local()
 
 
 def safe_next(address: str | None) -> str | None:

@@ -6,12 +6,15 @@ from flask import Flask, g, request, session
 from flask.sessions import SecureCookieSessionInterface
 
 from console import database
-from console.security import host_name, is_loopback
+from console.host import host
+from console.security import is_local
 from queue_core import sessions
 
 COOKIE: Final = "countersign"
 SECURE_COOKIE: Final = "__Host-countersign"
 """Browsers take this name only with Secure, from this very host: nothing else can plant it."""
+SECURE_COOKIE_UNDER_PREFIX: Final = "__Secure-countersign"
+"""The other name is refused for a path below the root."""
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
 _WITHOUT_SESSION: Final = frozenset({"static", "health.alive", "health.ready", None})
 
@@ -21,7 +24,13 @@ class Cookies(SecureCookieSessionInterface):
 
     def get_cookie_name(self, app: Flask) -> str:  # noqa: ARG002 - Flask's interface
         """Return the name that goes with the flag."""
-        return SECURE_COOKIE if _secure() else COOKIE
+        if not _secure():
+            return COOKIE
+        return SECURE_COOKIE_UNDER_PREFIX if request.root_path else SECURE_COOKIE
+
+    def get_cookie_path(self, app: Flask) -> str:  # noqa: ARG002 - Flask's interface
+        """Return where the console begins: nothing beside it gets the cookie."""
+        return request.root_path or "/"
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002 - Flask's interface
         """Say whether the cookie is for https alone."""
@@ -34,15 +43,23 @@ def init_app(app: Flask) -> None:
     app.config.update(
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_COOKIE_PATH="/",
         SESSION_COOKIE_DOMAIN=None,
     )
 
 
 def resume() -> None:
-    """Put into `g.who` whoever the request's cookie speaks for: None for nobody, or no longer."""
+    """Put into `g.who` whoever is there: None for nobody, or no longer.
+
+    That is what the host service says, where it was asked to, else whoever the cookie speaks for.
+    """
     g.who = None
-    token = session.get(_TOKEN) if request.endpoint not in _WITHOUT_SESSION else None
+    if request.endpoint in _WITHOUT_SESSION:
+        return
+    outside = host()
+    if outside:
+        g.who = outside.who()
+        return
+    token = session.get(_TOKEN)
     if isinstance(token, str):
         with database.session() as conn:
             g.who = sessions.resume(conn, token)
@@ -54,7 +71,13 @@ def begin(code: str, password: str) -> None:
     Raises OperatorRefusedError and TooManyTriesError.
     """
     with database.session() as conn:
-        new = sessions.sign_in(conn, code, password, address=request.remote_addr)
+        new = sessions.sign_in(
+            conn,
+            code,
+            password,
+            address=request.remote_addr,
+            agent=request.headers.get("User-Agent"),
+        )
     session.clear()
     session[_TOKEN] = new.token
     g.who = sessions.Session(new.session, new.code, new.role)
@@ -68,4 +91,4 @@ def end() -> None:
 
 
 def _secure() -> bool:
-    return request.is_secure or not is_loopback(host_name())
+    return request.is_secure or not is_local()

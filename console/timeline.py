@@ -8,12 +8,17 @@ from typing import Final, Literal
 from uuid import UUID
 
 from queue_core.queries.acts import ActRow
-from queue_core.queries.jobs import JobFacts
+from queue_core.queries.facts import JobFacts
 from queue_core.queries.runs import RunRow
+from queue_core.queries.workers import WorkerRow
+from queue_core.states import QUEUED
 
-Kind = Literal["asked", "claimed", "started", "ended", "review", "completed", "act"]
+Kind = Literal[
+    "asked", "claimed", "started", "ended", "review", "completed", "act", "beat", "gone", "due"
+]
 
 LATE: Final = frozenset({"late_completed", "late_failed"})
+MARKED: Final = frozenset({"assigned", "noted", "revealed"})
 GIVEN_BACK: Final = frozenset({"returned", "deferred"})
 _TONES: Final[Mapping[Kind, str]] = MappingProxyType(
     {
@@ -23,6 +28,9 @@ _TONES: Final[Mapping[Kind, str]] = MappingProxyType(
         "completed": "green",
         "review": "violet",
         "act": "ink",
+        "beat": "grey",
+        "gone": "violet",
+        "due": "amber",
     }
 )
 
@@ -41,8 +49,13 @@ class Moment:
     act: ActRow | None = None
 
 
-def timeline(job: JobFacts, runs: Sequence[RunRow], acts: Sequence[ActRow]) -> list[Moment]:
-    """Return all that is known to have happened to a job, oldest first.
+def timeline(
+    job: JobFacts,
+    runs: Sequence[RunRow],
+    acts: Sequence[ActRow],
+    workers: Mapping[UUID, WorkerRow] = MappingProxyType({}),
+) -> list[Moment]:
+    """Return all that is known to have happened to a job, oldest first, and when it is due.
 
     A moment whose time is unknown stands where it must have been: before what followed it.
     """
@@ -50,46 +63,69 @@ def timeline(job: JobFacts, runs: Sequence[RunRow], acts: Sequence[ActRow]) -> l
         Moment("asked", job.created_at, _TONES["asked"]),
         *(moment for run in runs for moment in _of_run(run)),
         *_of_now(job, runs),
+        *_of_workers(job, runs, workers),
         *(Moment("act", act.at, _TONES["act"], attempt=act.attempt, act=act) for act in acts),
     ]
     return _in_order(moments)
 
 
-def what_came_of(act: ActRow, job: JobFacts | None, runs: Sequence[RunRow]) -> str:
-    """Say what followed an act, as far as anything is known."""
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of an act, and when; `at` is None where nothing has ended, or nobody knows."""
+
+    said: str
+    at: datetime | None = None
+
+
+UNKNOWN: Final = Came("unknown")
+MOVED_NOTHING: Final = Came("it moved nothing")
+
+
+def what_came_of(act: ActRow, job: JobFacts | None, runs: Sequence[RunRow]) -> Came:
+    """Say what followed an act, as far as anything is known: the end of the run it led to."""
     if job is None or act.attempt is None:
-        return "unknown"
+        return MOVED_NOTHING if act.act in MARKED else UNKNOWN
     match act.act:
         case "retried" | "released" | "enqueued":
             return _of_attempt(act.attempt + 1, job, runs)
         case "cancel_requested":
             return _of_attempt(act.attempt, job, runs)
-        case "cancelled":
-            return "never ran again" if _stayed(act.attempt, job) else "queued again since"
         case _:
-            return "unknown"
+            return _at_once(act.act, act.attempt, job)
+
+
+def _at_once(act: str, attempt: int, job: JobFacts) -> Came:
+    match act:
+        case "assigned" | "noted" | "revealed":
+            return MOVED_NOTHING
+        case "confirmed":
+            return Came("counts as completed")
+        case "cancelled" | "closed":
+            return Came("never ran again" if _stayed(attempt, job) else "queued again since")
+        case _:
+            return UNKNOWN
 
 
 def _stayed(attempt: int, job: JobFacts) -> bool:
     return job.state == "cancelled" and job.attempt == attempt
 
 
-def _of_attempt(attempt: int, job: JobFacts, runs: Sequence[RunRow]) -> str:
+def _of_attempt(attempt: int, job: JobFacts, runs: Sequence[RunRow]) -> Came:
     ended = [run for run in runs if run.attempt == attempt and run.outcome not in LATE]
     if job.attempt < attempt:
         return _before_it_ran(attempt, job)
-    if job.attempt == attempt and job.state in {"running", "completed"}:
+    if job.attempt == attempt and _goes_on_or_completed(job):
         verb = "is running" if job.state == "running" else "completed"
-        return f"attempt {attempt} {verb}"
+        return Came(f"attempt {attempt} {verb}", job.ended_at)
     if ended:
-        return f"attempt {attempt} {said(ended[-1].outcome)}"
-    return f"attempt {attempt}: unknown"
+        return Came(f"attempt {attempt} {said(ended[-1].outcome)}", ended[-1].ended_at)
+    return Came(f"attempt {attempt}: unknown")
 
 
-def _before_it_ran(attempt: int, job: JobFacts) -> str:
+def _before_it_ran(attempt: int, job: JobFacts) -> Came:
     if job.state == "cancelled":
-        return "cancelled before it ran"
-    return f"attempt {attempt} has not begun"
+        return Came("cancelled before it ran", job.ended_at)
+    return Came(f"attempt {attempt} has not begun")
 
 
 def said(outcome: str) -> str:
@@ -138,12 +174,32 @@ def _begun(
 def _of_now(job: JobFacts, runs: Sequence[RunRow]) -> Iterator[Moment]:
     """What stands nowhere but in the job's place: the run that goes on, or that completed it."""
     recorded = {run.attempt for run in runs if run.outcome not in LATE}
-    if job.state in {"running", "completed"} and job.attempt not in recorded:
+    if _goes_on_or_completed(job) and job.attempt not in recorded:
         yield from _begun(job.attempt, job.worker, job.child_pid, job.claimed_at, job.started_at)
-    if job.state == "completed":
+    if job.state == "completed" and not job.confirmed_by:
         yield Moment("completed", job.ended_at, _TONES["completed"], job.attempt, job.worker)
+    if job.state in QUEUED and job.run_at and job.run_at > job.created_at:
+        yield Moment("due", job.run_at, _TONES["due"], job.attempt + 1)
     if job.state == "needs_review":
         yield Moment("review", job.entered_at, _TONES["review"], job.attempt, job.worker)
+
+
+def _of_workers(
+    job: JobFacts, runs: Sequence[RunRow], workers: Mapping[UUID, WorkerRow]
+) -> Iterator[Moment]:
+    """The last word of workers that hold the job now, or were lost with it; and their loss."""
+    here = {job.worker} if job.state in {"running", "needs_review"} else set[UUID | None]()
+    for worker in dict.fromkeys([*(run.worker for run in runs if run.outcome == "lost"), *here]):
+        row = workers.get(worker) if worker else None
+        if row is None:
+            continue
+        yield Moment("beat", row.beat_at, _TONES["beat"], worker=row.id)
+        if row.lost_at:
+            yield Moment("gone", row.lost_at, _TONES["gone"], worker=row.id)
+
+
+def _goes_on_or_completed(job: JobFacts) -> bool:
+    return job.state == "running" or (job.state == "completed" and not job.confirmed_by)
 
 
 def _in_order(moments: Sequence[Moment]) -> list[Moment]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, LiteralString
+from typing import Final, Literal, LiteralString, Protocol
 from uuid import UUID
 
 import psycopg
@@ -11,7 +11,7 @@ from queue_core.codes import check_code, check_note
 from queue_core.database import contention, rows, transaction, value
 from queue_core.errors import ContendedError, OptionError, TransitionRefusedError
 from queue_core.queries.places import Place, locate
-from queue_core.states import MOVES, QUEUED, Act, State
+from queue_core.states import MARKS, MOVES, NEED_BODY, Act, State, kind_of
 
 Why = Literal["not_found", "wrong_state", "moved_on", "already_asked"]
 Seen = Mapping[UUID, tuple[str, int]]
@@ -20,6 +20,7 @@ MOST_JOBS: Final = 1_000
 MOST_VIA_CHARACTERS: Final = 400
 LOOKS: Final = 20
 """How often a job may slip from place to place under an act before it counts as contended."""
+KEPT_MOVING: Final = "the jobs kept moving; nothing was written, so look again and retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,24 @@ class Signature:
         }
 
 
+class Change(Protocol):
+    """A transition that a person signs, such as `cancel`."""
+
+    def __call__(  # noqa: D102 - as the transitions say
+        self,
+        conn: psycopg.Connection[object],
+        ids: Iterable[UUID],
+        /,
+        *,
+        by: str,
+        reason: str,
+        note: str | None = None,
+        seen: Seen | None = None,
+        via: str = "code",
+        bulk_id: UUID | None = None,
+    ) -> list[ActOutcome]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Changed:
     """A row of a statement that ends with the clause SIGNED."""
@@ -129,8 +148,7 @@ def perform(  # noqa: PLR0917 - called by the acts alone
             done |= _refusals(conn, verb, missed, seen)
         else:
             if len(done) < len(asked):
-                message = "the jobs kept moving; nothing was written, so look again and retry"
-                raise ContendedError(message)
+                raise ContendedError(KEPT_MOVING)
     return [done[job_id] for job_id in asked]
 
 
@@ -172,14 +190,9 @@ def _wanted(ids: Sequence[UUID], seen: Seen | None) -> dict[str, object]:
     saw = [seen.get(job_id) if seen else None for job_id in ids]
     return {
         "ids": list(ids),
-        "seen_states": [_kind(each[0]) if each else None for each in saw],
+        "seen_states": [kind_of(each[0]) if each else None for each in saw],
         "seen_attempts": [each[1] if each else None for each in saw],
     }
-
-
-def _kind(state: str) -> str:
-    """Ready, waiting and blocked count as one: a job falls due while a reason is typed."""
-    return "queued" if state in QUEUED else state
 
 
 def _refusals(
@@ -199,16 +212,28 @@ def _refusals(
     return refused
 
 
-_NEED_BODY: Final = frozenset({"retry", "release"})
-_ASKED: Final = {"cancel": "cancelled", "retry": "retried", "release": "released"}
+_ASKED: Final = {
+    "cancel": "cancelled",
+    "retry": "retried",
+    "release": "released",
+    "confirm": "confirmed",
+    "close": "closed",
+    "assign": "assigned",
+    "note": "noted",
+    "reveal": "revealed",
+}
 
 
 def _why_not(verb: str, place: Place | None, saw: tuple[str, int] | None) -> Why | None:
     """Say why `verb` does not apply to a job that stands at `place`; None where it does."""
-    if place is None or (verb in _NEED_BODY and not place.has_body):
+    if place is None or (verb in NEED_BODY and not place.has_body):
         return "not_found"
-    if saw and (_kind(saw[0]), saw[1]) != (_kind(place.state), place.attempt):
+    if saw and (kind_of(saw[0]), saw[1]) != (kind_of(place.state), place.attempt):
         return "moved_on"
-    if place.state not in MOVES[verb].sources:
+    if place.state not in _applies(verb):
         return "wrong_state"
-    return "already_asked" if place.stop_requested_at else None
+    return "already_asked" if verb == "cancel" and place.stop_requested_at else None
+
+
+def _applies(verb: str) -> frozenset[State]:
+    return MARKS[verb] if verb in MARKS else MOVES[verb].sources

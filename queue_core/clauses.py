@@ -11,7 +11,7 @@ WITH wanted AS (
 """
 """The jobs an act is for, with what the person saw of each (NULL: nothing said)."""
 
-SIGNED: Final[LiteralString] = """
+ACTS: Final[LiteralString] = """
 signed AS (
     INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt,
         reason, note, bulk_id, via)
@@ -21,11 +21,52 @@ signed AS (
     ORDER BY changed.id
     RETURNING acts.id, acts.subject_id
 )
+"""
+"""One act for each row of `changed` (id, name, attempt, act): `signed`."""
+
+SIGNED: Final[LiteralString] = (
+    ACTS
+    + """
 SELECT changed.id AS job_id, changed.act, signed.id AS act_id, changed.state, changed.attempt
 FROM changed
-JOIN signed ON signed.subject_id = changed.id
+-- Never a nested loop, as a FULL one cannot be: few rows are expected, and a thousand may come.
+FULL JOIN signed ON signed.subject_id = changed.id
 """
+)
 """Ends a statement: one act for each row of `changed` (id, name, attempt, act, state)."""
+
+SIGNED_BY_NAME: Final[LiteralString] = """
+INSERT INTO countersign.acts (by, act, subject_kind, subject_name, reason, note, bulk_id, via)
+SELECT %(by)s, %(act)s, %(subject_kind)s, changed.name, %(reason)s, %(note)s::text,
+    %(bulk_id)s::uuid, %(via)s
+FROM changed
+ORDER BY changed.name
+RETURNING acts.id
+"""
+"""Ends a statement: one act for each row of `changed` (name): a queue, schedule or operator."""
+
+PLACED: Final[LiteralString] = """
+bodies AS (
+    INSERT INTO countersign.jobs (id, name, queue, args, priority, attempts, time_limit, schedule)
+    SELECT asked.id, asked.name, asked.queue, asked.args::jsonb, asked.priority, asked.attempts,
+        asked.time_limit, asked.schedule
+    FROM asked
+),
+due AS (
+    INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempts_allowed)
+    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
+    FROM asked
+    WHERE asked.run_at <= now()
+),
+later AS (
+    INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempts_allowed)
+    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
+    FROM asked
+    WHERE asked.run_at > now()
+)
+"""
+"""A job for each row of `asked` (id, name, queue, args, priority, attempts, time_limit, schedule,
+run_at), due or not."""
 
 REQUEUED: Final[LiteralString] = """
 requeued AS (
@@ -36,6 +77,38 @@ requeued AS (
 ),
 """
 """One more attempt, due now, for each row of `again` (id, queue, name, priority, attempt)."""
+
+TALLIED: Final[LiteralString] = """
+tallied AS (
+    INSERT INTO countersign.tallies (minute, name, state, entered, removed, timed, seconds)
+    SELECT date_trunc('minute', now()), tally.name, tally.state, sum(tally.entered),
+        sum(tally.removed), count(tally.started_at),
+        COALESCE(sum(GREATEST(date_part('epoch', now() - tally.started_at), 0)), 0)
+    FROM tally
+    GROUP BY tally.name, tally.state
+),
+"""
+"""Counts each row of `tally` (name, state, entered, removed, started_at) that enters or leaves
+`ended`: `entered` and `removed` are 1 or 0, `started_at` is NULL where no run led there."""
+
+DECIDED: Final[LiteralString] = """
+decided AS (
+    DELETE FROM countersign.review
+    USING wanted
+    WHERE review.id = wanted.id
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt))
+    RETURNING review.id, review.attempt, review.why, review.error
+),
+named AS (
+    SELECT decided.id, body.name, decided.attempt
+    FROM decided
+    LEFT JOIN LATERAL (
+        SELECT jobs.name FROM countersign.jobs WHERE jobs.id = decided.id LIMIT 1
+    ) AS body ON true
+),
+"""
+"""Jobs leave review for good: `decided`, and `named` (its name is NULL where the body is gone)."""
 
 REPORT: Final[LiteralString] = """
 WITH report AS (

@@ -3,18 +3,33 @@
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import datetime
+from functools import wraps
 from types import TracebackType
-from typing import Final, Self
+from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
 import psycopg
 
-from queue_core.database import LOST_STATES, connect
-from queue_core.errors import DatabaseAwayError
-from queue_core.jobs import Enqueued, NewJob
+from queue_core.database import LOST_STATES, TIMED_OUT_STATES, connect
+from queue_core.errors import DatabaseAwayError, TookTooLongError
 from queue_core.transitions.enqueue import enqueue, enqueue_many
+
+Options = ParamSpec("Options")
+Answer = TypeVar("Answer")
+
+
+def _committed(
+    verb: Callable[Concatenate[psycopg.Connection[object], Options], Answer],
+) -> "Callable[Concatenate[Client, Options], Answer]":
+    """Return `verb` as a method that runs it on the client's connection, and commits."""
+
+    @wraps(verb)
+    def method(self: "Client", *args: Options.args, **options: Options.kwargs) -> Answer:
+        with self.connection() as conn:
+            return verb(conn, *args, **options)
+
+    return method
 
 
 class Client:
@@ -22,7 +37,13 @@ class Client:
 
     Opened at the first call and shared by the threads of the process, one call at a time;
     a forked process opens its own. A job enqueued so can outlive the caller's rollback.
+    `enqueue` and `enqueue_many` take what `queue_core.enqueue` and `enqueue_many` take after
+    the connection, and raise the same errors; and TookTooLongError where the database's own
+    limit ended the statement, and DatabaseAwayError, after which the job may exist or not.
     """
+
+    enqueue = _committed(enqueue)
+    enqueue_many = _committed(enqueue_many)
 
     def __init__(self, url: str) -> None:
         """Remember where the database is; nothing is opened yet."""
@@ -31,40 +52,6 @@ class Client:
         self._conn: psycopg.Connection[object] | None = None
         self._inherited: psycopg.Connection[object] | None = None
         _CLIENTS.add(self)
-
-    def enqueue(
-        self,
-        job: str | Callable[..., object],
-        args: Mapping[str, object] | None = None,
-        *,
-        queue: str | None = None,
-        priority: int = 0,
-        delay: float | None = None,
-        run_at: datetime | None = None,
-        attempts: int | None = None,
-        time_limit: float | None = None,
-    ) -> Enqueued:
-        """Ask for one job and commit. Parameters and errors as for `queue_core.enqueue`.
-
-        Raises DatabaseAwayError too; the job may then exist or not.
-        """
-        with self._connection() as conn:
-            return enqueue(
-                conn,
-                job,
-                args,
-                queue=queue,
-                priority=priority,
-                delay=delay,
-                run_at=run_at,
-                attempts=attempts,
-                time_limit=time_limit,
-            )
-
-    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
-        """Ask for many jobs, all or none, in one commit."""
-        with self._connection() as conn:
-            return enqueue_many(conn, jobs)
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -85,11 +72,17 @@ class Client:
         self.close()
 
     @contextmanager
-    def _connection(self) -> Generator[psycopg.Connection[object]]:
+    def connection(self) -> Generator[psycopg.Connection[object]]:
+        """Lend the connection, in autocommit, to one call at a time."""
         with self._lock:
             conn = self._open()
             try:
                 yield conn
+            except TIMED_OUT_STATES:
+                message = (
+                    "the database ended the statement: it took too long, and nothing was written"
+                )
+                raise TookTooLongError(message) from None
             except LOST_STATES:
                 self._close()
                 message = "the database went away; whether the job exists is not known"

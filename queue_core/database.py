@@ -17,7 +17,10 @@ AnyConnection = psycopg.Connection[object]
 
 CONNECT_SECONDS: Final = 10
 _PORTS: Final = re.compile(r"[0-9, ]*")
+DRIVER_STATES: Final = (psycopg.Error,)
+TIMED_OUT_STATES: Final = (psycopg.errors.QueryCanceled,)
 LOST_STATES: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+"""Those of locks and time-outs are among them, on a connection that lives: look for them first."""
 LOCK_STATES: Final = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
@@ -75,13 +78,17 @@ def rows(
     statement: LiteralString,
     parameters: Mapping[str, object],
     shape: type[Row],
+    *,
+    prepare: bool | None = None,
 ) -> list[Row]:
     """Run `statement` and return its rows as `shape`, whatever the connection's row factory.
+
+    `prepare=False` has it planned anew each time, for these parameters.
 
     On a connection without autocommit this opens the caller's transaction, as any
     statement does, and never commits it.
     """
-    return fetch(conn, statement, parameters, class_row(shape))
+    return fetch(conn, statement, parameters, class_row(shape), prepare=prepare)
 
 
 def fetch(
@@ -89,10 +96,12 @@ def fetch(
     statement: LiteralString,
     parameters: Mapping[str, object],
     factory: BaseRowFactory[Row],
+    *,
+    prepare: bool | None = None,
 ) -> list[Row]:
     """Run `statement` and return its rows as `factory` makes them."""
     with _told_in_a_line(), psycopg.Cursor(conn, row_factory=factory) as cursor:
-        return cursor.execute(statement, parameters).fetchall()
+        return cursor.execute(statement, parameters, prepare=prepare).fetchall()
 
 
 def value(
@@ -109,6 +118,27 @@ def execute(
     """Run `statement` and return how many rows it touched."""
     with _told_in_a_line(), psycopg.Cursor(conn) as cursor:
         return cursor.execute(statement, parameters).rowcount
+
+
+TRY_LOCK = """
+SELECT pg_try_advisory_lock(%(key)s) AS got
+"""
+
+
+def try_lock(conn: psycopg.Connection[object], key: int) -> bool:
+    """Take the session's advisory lock of that number, unless somebody else has it."""
+    return bool(value(conn, TRY_LOCK, {"key": key}))
+
+
+UNLOCK = """
+SELECT pg_advisory_unlock(%(key)s)
+"""
+
+
+def unlock(conn: psycopg.Connection[object], key: int) -> None:
+    """Let go of it; a connection that is gone has."""
+    if not conn.closed:
+        execute(conn, UNLOCK, {"key": key})
 
 
 @contextmanager

@@ -78,6 +78,35 @@ class TransitionRefusedError(CountersignError):
         super().__init__(f"job {job_id} was not {act}: {why.replace('_', ' ')} ({place})")
 
 
+class QueueRefusedError(CountersignError):
+    """A queue cannot be paused or resumed as asked: it is so already. Nothing was written."""
+
+
+class ScheduleRefusedError(CountersignError):
+    """An act does not apply to its schedule as it is; nothing was written.
+
+    `why` is not_found, already_paused, not_paused, archived, last_job_queued or
+    last_job_running; `because` says it in words.
+    """
+
+    def __init__(self, name: str, act: str, why: str) -> None:
+        self.name = name
+        self.act = act
+        self.why = why
+        self.because = _WHY_NOT[why]
+        super().__init__(f"schedule {name!r}: not {act}: {self.because}")
+
+
+_WHY_NOT = {
+    "not_found": "there is no such schedule",
+    "already_paused": "it is paused already",
+    "not_paused": "it is not paused",
+    "archived": "it is archived, since no code has it any more",
+    "last_job_queued": "its last job has not run yet",
+    "last_job_running": "its last job is still running",
+}
+
+
 class OperatorRefusedError(CountersignError):
     """An operator cannot be added, changed or signed in as asked; the text says why."""
 
@@ -90,12 +119,27 @@ class TooManyTriesError(CountersignError):
         super().__init__(f"too many failed sign-ins; try again in {seconds:.0f} s")
 
 
+class RunCutOffError(CountersignError):
+    """A run was ended before its time: by a signal, or since the database was away too long.
+
+    `exit_code` is the one of a worker that ends so.
+    """
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__("the run was cut off before its end")
+
+
 class SchemaError(CountersignError):
     """The schema is missing, newer than this code, edited or unsound; the text says how to mend."""
 
 
 class DatabaseAwayError(CountersignError):
     """The database could not be reached or went away."""
+
+
+class TookTooLongError(CountersignError):
+    """The database ended a statement that took longer than it may; nothing was written."""
 
 
 class EmbeddedError(CountersignError):

@@ -132,6 +132,18 @@ def beat(
     return rows(conn, HELD, {"worker": worker}, Held)
 
 
+DRAIN = """
+UPDATE countersign.workers
+SET draining_at = now()
+WHERE workers.id = %(worker)s AND workers.draining_at IS NULL
+"""
+
+
+def drain(conn: psycopg.Connection[object], worker: UUID) -> None:
+    """Note that a worker takes no more jobs, and stops when those in hand have ended."""
+    execute(conn, DRAIN, {"worker": worker})
+
+
 STOP = """
 UPDATE countersign.workers
 SET stopped_at = now()

@@ -12,6 +12,9 @@ from uuid import UUID
 from queue_core.errors import ArgumentsError, OptionError
 
 MAX_NAME_CHARACTERS: Final = 200
+MAX_TEXT_CHARACTERS: Final = 500
+TEXTS: Final = ("effects", "how_to_check", "owner", "runbook")
+"""What code may say of a job's name to people who have to decide."""
 MAX_ARGS_BYTES: Final = 262_144
 MAX_ARGS_DEPTH: Final = 64
 MAX_NUMBER_BITS: Final = 14_284
@@ -24,7 +27,7 @@ LONGEST_SECONDS: Final = 10 * 366 * 86_400.0
 """Ten years: the longest delay or time limit, so that a slip of units is found at once."""
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9998
-"""Of `run_at`: in any time zone, what is stored can be read back as a datetime."""
+"""Of a moment: in any time zone, what is stored can be read back as a datetime."""
 _WIDE_FLOAT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
 """A text, to be passed over, or a float that JSON writes without a decimal point in front."""
 
@@ -59,7 +62,11 @@ class NewJob:
             check_seconds(self.delay, "delay", zero=True)
         if self.time_limit is not None:
             check_seconds(self.time_limit, "time_limit")
-        _check_time(self.run_at, self.delay)
+        if self.run_at is not None:
+            check_moment(self.run_at, "run_at")
+            if self.delay is not None:
+                message = "give either delay or run_at, not both"
+                raise OptionError(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,18 @@ def check_name(name: object, what: str) -> str:
         message = f"{what} must be printable and not blank"
         raise OptionError(message)
     return name
+
+
+def check_text(text: object, what: str) -> None:
+    """Raise OptionError unless `text` is None, or 1 to 500 printable characters on any lines."""
+    if text is None:
+        return
+    if not isinstance(text, str) or len(text) > MAX_TEXT_CHARACTERS or not text.strip():
+        message = f"{what} must be 1 to {MAX_TEXT_CHARACTERS} characters, and not blank"
+        raise OptionError(message)
+    if not text.replace("\n", " ").isprintable():
+        message = f"{what} must be printable, but for line breaks"
+        raise OptionError(message)
 
 
 def check_whole(number: object, what: str, least: int, most: int) -> int:
@@ -103,6 +122,17 @@ def check_seconds(seconds: object, what: str, *, zero: bool = False) -> float:
         message = f"{what} must be a number of seconds {least} to {LONGEST_SECONDS:.0f}"
         raise OptionError(message)
     return float(seconds)
+
+
+def check_moment(moment: object, what: str) -> datetime:
+    """Return `moment` where it is an aware datetime that Postgres and Python both can hold."""
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        message = f"{what} must be a datetime with a time zone, such as datetime.now(UTC)"
+        raise OptionError(message)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        message = f"{what} must lie between the years {FIRST_YEAR} and {LAST_YEAR}"
+        raise OptionError(message)
+    return moment
 
 
 def encode(name: str, args: object) -> str:
@@ -212,7 +242,9 @@ def _fault_of_one(value: object, below: list[object]) -> str | None:
 def _fault_of_text(text: str) -> str | None:
     if "\0" in text:
         return "holds a NUL character"
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return "holds half of a surrogate pair"
     return None
 
@@ -221,17 +253,3 @@ def shown(key: object) -> str:
     """Return the name of a field for an error's text, printable and short whatever was sent."""
     text = key if isinstance(key, str) else type(key).__name__
     return "".join(c if c.isprintable() else "\ufffd" for c in text[:60])
-
-
-def _check_time(run_at: object, delay: float | None) -> None:
-    if run_at is None:
-        return
-    if not isinstance(run_at, datetime) or run_at.utcoffset() is None:
-        message = "run_at must be a datetime with a time zone, such as datetime.now(UTC)"
-        raise OptionError(message)
-    if not FIRST_YEAR <= run_at.year <= LAST_YEAR:
-        message = f"run_at must lie between the years {FIRST_YEAR} and {LAST_YEAR}"
-        raise OptionError(message)
-    if delay is not None:
-        message = "give either delay or run_at, not both"
-        raise OptionError(message)

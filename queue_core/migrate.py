@@ -7,7 +7,7 @@ from typing import Final
 
 import psycopg
 
-from queue_core.database import execute, first_line, value
+from queue_core.database import first_line, try_lock, unlock, value
 from queue_core.errors import SchemaError
 from queue_core.queries.migrations import Migration, known, missing
 
@@ -115,20 +115,12 @@ def _record(migration: Migration) -> str:
     )
 
 
-TRY_LOCK = """
-SELECT pg_try_advisory_lock(%(key)s) AS got
-"""
-UNLOCK = """
-SELECT pg_advisory_unlock(%(key)s)
-"""
-
-
 @contextmanager
 def _alone(conn: psycopg.Connection[object]) -> Generator[None]:
     # By polling: a call that waits for the lock would hold a snapshot all the while, and an
     # index built concurrently by the one who has the lock waits for every snapshot.
     give_up = time.monotonic() + LONGEST_WAIT_SECONDS
-    while not value(conn, TRY_LOCK, {"key": LOCK_KEY}):
+    while not try_lock(conn, LOCK_KEY):
         if time.monotonic() > give_up:
             message = "another process has been migrating for two minutes; see what holds it up"
             raise SchemaError(message)
@@ -136,5 +128,4 @@ def _alone(conn: psycopg.Connection[object]) -> Generator[None]:
     try:
         yield
     finally:
-        if not conn.broken:
-            execute(conn, UNLOCK, {"key": LOCK_KEY})
+        unlock(conn, LOCK_KEY)

@@ -2,47 +2,33 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Final, LiteralString
 
 import psycopg
 
 from queue_core import passwords
+from queue_core.acts import Signature
+from queue_core.clauses import SIGNED_BY_NAME
 from queue_core.codes import check_code
-from queue_core.database import contention, execute, rows, transaction, value
+from queue_core.database import contention, execute, transaction, value
 from queue_core.errors import OperatorRefusedError
+from queue_core.queries.operators import ROLES, OperatorRow, Role, admin_enabled, find
 
-Role = Literal["viewer", "operator", "admin"]
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
-"""From the least to the most allowed: viewers read, operators act, admins manage operators."""
 SETUP: Final = "setup:"
-MAX_VIA_CHARACTERS: Final = 400
 
 random_password = passwords.random_password
 
-
-@dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """An operator as lists show one. `disabled_at` is None while they may sign in."""
-
-    code: str
-    role: Role
-    added_at: datetime
-    disabled_at: datetime | None
-
-
-ADD = """
-WITH added AS (
+ADD = (
+    """
+WITH changed AS (
     INSERT INTO countersign.operators (code, role, password_hash)
     VALUES (%(code)s, %(role)s, %(password_hash)s)
     ON CONFLICT (code) DO NOTHING
-    RETURNING operators.code
+    RETURNING operators.code AS name
 )
-INSERT INTO countersign.acts (by, act, subject_kind, subject_name, reason, via)
-SELECT %(by)s, 'added', 'operator', added.code, %(reason)s, %(via)s
-FROM added
 """
+    + SIGNED_BY_NAME
+)
 
 
 def add(
@@ -54,87 +40,127 @@ def add(
     by: str,
     reason: str,
     via: str,
-) -> None:
-    """Add an operator, and the act `added` with it; never commits.
+) -> int:
+    """Add an operator; returns the id of the act `added`. Never commits.
 
     `by` must be an enabled admin's code; only while no admin is enabled may it be
     `setup:<os user>`. Raises NotACodeError where `code`, `by` or `reason` is no code,
     and OperatorRefusedError where the code was ever used, or `by` may not do this.
     """
     check_code(code, "code")
-    _check_signature(by, reason, via)
     _check_role(role)
+    signed = _signed(by, reason, via, note=f"role: {role}")
     if code.startswith(SETUP):
         raise OperatorRefusedError(f"codes that begin with {SETUP} are kept for setting up")
     password_hash = passwords.hashed(password)
     with _alone(conn):
         _require_admin(conn, by, setting_up=True)
         given = {"code": code, "role": role, "password_hash": password_hash}
-        if not execute(conn, ADD, {**given, "by": by, "reason": reason, "via": via}):
-            raise OperatorRefusedError(
-                "that code belongs or belonged to an operator: codes are never reused, since "
-                "acts are signed with them"
-            )
+        act_id = value(conn, ADD, given | signed | {"act": "added"})
+    if act_id is None:
+        raise OperatorRefusedError(
+            "that code belongs or belonged to an operator: codes are never reused, since "
+            "acts are signed with them"
+        )
+    return int(str(act_id))
 
 
-DISABLE = """
-WITH disabled AS (
+SIGNED_OUT: Final[LiteralString] = """
+signed_out AS (
+    UPDATE countersign.sessions
+    SET ended_at = now()
+    FROM changed
+    WHERE sessions.operator = changed.name
+        AND sessions.ended_at IS NULL
+)
+"""
+DISABLE = (
+    """
+WITH changed AS (
     UPDATE countersign.operators
     SET disabled_at = now()
     WHERE operators.code = %(code)s
         AND operators.disabled_at IS NULL
-    RETURNING operators.code
+    RETURNING operators.code AS name
 ),
-signed_out AS (
-    UPDATE countersign.sessions
-    SET ended_at = now()
-    FROM disabled
-    WHERE sessions.operator = disabled.code
-        AND sessions.ended_at IS NULL
-)
-INSERT INTO countersign.acts (by, act, subject_kind, subject_name, reason, via)
-SELECT %(by)s, 'disabled', 'operator', disabled.code, %(reason)s, %(via)s
-FROM disabled
 """
+    + SIGNED_OUT
+    + SIGNED_BY_NAME
+)
 
 
-def disable(conn: psycopg.Connection[object], code: str, *, by: str, reason: str, via: str) -> None:
-    """Take an operator's right to sign in, for good, and end their sessions; never commits.
+def disable(conn: psycopg.Connection[object], code: str, *, by: str, reason: str, via: str) -> int:
+    """Take an operator's right to sign in, for good, and end their sessions.
+
+    Returns the id of the act `disabled`. Never commits.
 
     Raises NotACodeError, and OperatorRefusedError where there is no such enabled
     operator, where it is the last enabled admin, or where `by` is no enabled admin.
     """
     check_code(code, "code")
-    _check_signature(by, reason, via)
+    signed = _signed(by, reason, via)
     with _alone(conn):
         _require_admin(conn, by)
         subject = _require_subject(conn, code)
-        if subject.role == "admin" and not _another_admin(conn, code):
-            raise OperatorRefusedError(
-                "the last enabled admin cannot be disabled: add another admin first"
-            )
-        execute(conn, DISABLE, {"code": code, "by": by, "reason": reason, "via": via})
+        _require_another(
+            conn, subject, "the last enabled admin cannot be disabled: add another admin first"
+        )
+        return int(str(value(conn, DISABLE, {"code": code, "act": "disabled"} | signed)))
 
 
-RESET = """
+CHANGE_ROLE = (
+    """
+WITH changed AS (
+    UPDATE countersign.operators
+    SET role = %(role)s
+    WHERE operators.code = %(code)s
+        AND operators.disabled_at IS NULL
+    RETURNING operators.code AS name
+)
+"""
+    + SIGNED_BY_NAME
+)
+
+
+def change_role(
+    conn: psycopg.Connection[object], code: str, role: Role, *, by: str, reason: str, via: str
+) -> int:
+    """Give an enabled operator another role, from their next request on.
+
+    Returns the id of the act `role_changed`, whose note says from which to which. Never
+    commits. Raises NotACodeError, and OperatorRefusedError where there is no such enabled
+    operator, where they have that role, where it is the last enabled admin, or where `by`
+    is no enabled admin.
+    """
+    check_code(code, "code")
+    _check_role(role)
+    _signed(by, reason, via)
+    with _alone(conn):
+        _require_admin(conn, by)
+        subject = _require_subject(conn, code)
+        if subject.role == role:
+            raise OperatorRefusedError(f"that operator has the role {role} already")
+        _require_another(
+            conn, subject, "the last enabled admin stays one: give another operator that role first"
+        )
+        signed = _signed(by, reason, via, note=f"role: {subject.role} to {role}")
+        given = {"code": code, "role": role, "act": "role_changed"}
+        return int(str(value(conn, CHANGE_ROLE, given | signed)))
+
+
+RESET = (
+    """
 WITH changed AS (
     UPDATE countersign.operators
     SET password_hash = %(password_hash)s
     WHERE operators.code = %(code)s
         AND operators.disabled_at IS NULL
-    RETURNING operators.code
+    RETURNING operators.code AS name
 ),
-signed_out AS (
-    UPDATE countersign.sessions
-    SET ended_at = now()
-    FROM changed
-    WHERE sessions.operator = changed.code
-        AND sessions.ended_at IS NULL
-)
-INSERT INTO countersign.acts (by, act, subject_kind, subject_name, reason, via)
-SELECT %(by)s, 'password_reset', 'operator', changed.code, %(reason)s, %(via)s
-FROM changed
 """
+    + SIGNED_OUT
+    + SIGNED_BY_NAME
+)
 
 
 def reset_password(
@@ -145,59 +171,22 @@ def reset_password(
     by: str,
     reason: str,
     via: str,
-) -> None:
-    """Give an enabled operator a new password and end their sessions; never commits.
+) -> int:
+    """Give an enabled operator a new password and end their sessions.
+
+    Returns the id of the act `password_reset`. Never commits.
 
     Raises NotACodeError, and OperatorRefusedError where there is no such enabled
     operator, where the password is unfit, or where `by` is no enabled admin.
     """
     check_code(code, "code")
-    _check_signature(by, reason, via)
+    signed = _signed(by, reason, via)
     password_hash = passwords.hashed(password)
     with _alone(conn):
         _require_admin(conn, by)
         _require_subject(conn, code)
-        given = {"code": code, "password_hash": password_hash}
-        execute(conn, RESET, {**given, "by": by, "reason": reason, "via": via})
-
-
-LIST = """
-SELECT operators.code, operators.role, operators.added_at, operators.disabled_at
-FROM countersign.operators
-ORDER BY operators.code
-"""
-
-
-def list_operators(conn: psycopg.Connection[object]) -> list[OperatorRow]:
-    """Return every operator there ever was, by code."""
-    return rows(conn, LIST, {}, OperatorRow)
-
-
-FIND = """
-SELECT operators.code, operators.role, operators.added_at, operators.disabled_at
-FROM countersign.operators
-WHERE operators.code = %(code)s
-"""
-
-
-def find(conn: psycopg.Connection[object], code: str) -> OperatorRow | None:
-    """Return the operator of this code, disabled ones too. Raises NotACodeError."""
-    found = rows(conn, FIND, {"code": check_code(code, "code")}, OperatorRow)
-    return found[0] if found else None
-
-
-ADMIN_ENABLED = """
-SELECT EXISTS (
-    SELECT FROM countersign.operators
-    WHERE operators.role = 'admin'
-        AND operators.disabled_at IS NULL
-)
-"""
-
-
-def admin_enabled(conn: psycopg.Connection[object]) -> bool:
-    """Say whether there is an admin who may sign in; until there is, `add` is setting up."""
-    return bool(value(conn, ADMIN_ENABLED, {}))
+        given = {"code": code, "password_hash": password_hash, "act": "password_reset"}
+        return int(str(value(conn, RESET, given | signed)))
 
 
 def require_enabled(conn: psycopg.Connection[object], code: str, *, role: Role = "viewer") -> None:
@@ -270,15 +259,15 @@ SELECT EXISTS (
 """
 
 
-def _another_admin(conn: psycopg.Connection[object], code: str) -> bool:
-    return bool(value(conn, ANOTHER_ADMIN, {"code": code}))
+def _require_another(conn: psycopg.Connection[object], subject: OperatorRow, refusal: str) -> None:
+    """Refuse where no admin would be left who may sign in."""
+    if subject.role == "admin" and not value(conn, ANOTHER_ADMIN, {"code": subject.code}):
+        raise OperatorRefusedError(refusal)
 
 
-def _check_signature(by: str, reason: str, via: str) -> None:
-    check_code(by, "by")
-    check_code(reason, "reason")
-    if not 1 <= len(via) <= MAX_VIA_CHARACTERS:
-        raise OperatorRefusedError(f"`via` must be 1 to {MAX_VIA_CHARACTERS} characters")
+def _signed(by: str, reason: str, via: str, *, note: str | None = None) -> dict[str, object]:
+    """Check a signature and return what the clause SIGNED_BY_NAME binds, but for the act."""
+    return {**Signature(by, reason, note, via).parameters(), "subject_kind": "operator"}
 
 
 def _check_role(role: str) -> None:

@@ -1,80 +1,38 @@
-"""The registry: which jobs there are, what handles them, and what fits as their arguments."""
+"""The registry: which jobs there are and what handles them."""
 
 import difflib
-import inspect
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, cast, get_args
-from uuid import UUID
+from datetime import datetime
+from typing import Final, Literal, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-)
-from pydantic_core import PydanticCustomError
-from pydantic_core.core_schema import ErrorType
+from pydantic import BaseModel, ValidationError
 
+from queue_core.arguments import faults_of, schema_of
 from queue_core.errors import ArgumentsError, DeclarationError, OptionError, UnknownNameError
-from queue_core.jobs import MAX_ATTEMPTS, check_name, check_seconds, check_whole, shown
+from queue_core.jobs import (
+    MAX_ATTEMPTS,
+    TEXTS,
+    NewJob,
+    check_moment,
+    check_name,
+    check_seconds,
+    check_text,
+    check_whole,
+    decode,
+    encode,
+)
+from queue_core.rules import Schedule, interval
 
 OnLost = Literal["attempts", "review"]
 Function = TypeVar("Function", bound=Callable[..., object])
 Around = Callable[[], AbstractContextManager[object]]
 
 DEFAULT_QUEUE: Final = "default"
-_CONFIG: Final = ConfigDict(extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+MOST_AT_ONCE: Final = 1_000_000
 _REGISTRIES: Final[weakref.WeakSet["Registry"]] = weakref.WeakSet()
-
-
-class RetryAfter(Exception):  # noqa: N818 - an instruction to the queue, not a kind of error
-    """Raised by a handler: try this job again in `seconds`, if it has attempts left."""
-
-    def __init__(self, seconds: float, reason: str = "") -> None:
-        self.seconds = check_seconds(seconds, "RetryAfter", zero=True)
-        super().__init__(reason or f"try again in {self.seconds:g} s")
-
-
-class PermanentError(Exception):
-    """Raised by a handler: this job fails for good, whatever attempts are left."""
-
-
-class DeferRun(BaseException):
-    """Ends a run that put its job back; raised by `run.defer`, never by hand."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__()
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a job, as its handler sees it: the first parameter of every handler.
-
-    `attempt` counts from 1. `key` is the same on every attempt: give it to outside
-    services as their idempotency key.
-    """
-
-    id: UUID
-    name: str
-    attempt: int
-
-    @property
-    def key(self) -> str:
-        """The job's own key for outside services, the same on every attempt."""
-        return str(self.id)
-
-    def defer(self, delay: float) -> NoReturn:
-        """End this run and put the job back for `delay` seconds; the attempt is given back.
-
-        Raises OptionError where `delay` is negative or not finite.
-        """
-        raise DeferRun(check_seconds(delay, "delay", zero=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +47,11 @@ class Handler:
     time_limit: float | None = None
     on_lost: OnLost = "attempts"
     safe_to_repeat: bool = False
+    limit: int | None = None
+    effects: str | None = None
+    how_to_check: str | None = None
+    owner: str | None = None
+    runbook: str | None = None
 
     def validate(self, args: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments as the handler takes them, converted to its annotations.
@@ -98,7 +61,7 @@ class Handler:
         try:
             model = self.schema.model_validate(dict(args))
         except ValidationError as error:
-            raise ArgumentsError(self.name, _faults(error)) from None
+            raise ArgumentsError(self.name, faults_of(error)) from None
         except Exception as error:  # noqa: BLE001 - a check of the handler's own may raise any
             # Its text may be a value, such as a KeyError's is.
             fault = f"its own check failed with {type(error).__name__}"
@@ -111,6 +74,15 @@ class Handler:
         return given | (model.model_extra or {})
 
 
+@dataclass(frozen=True, slots=True)
+class _Every:
+    """A schedule as declared; its job's handler may be declared after it."""
+
+    seconds: float
+    first_at: datetime | None
+    job: NewJob
+
+
 class Registry:
     """The jobs of a service. `on_lost` is the default of every job declared in it."""
 
@@ -119,9 +91,10 @@ class Registry:
         self._on_lost: OnLost = _check_on_lost(on_lost)
         self._handlers: dict[str, Handler] = {}
         self._arounds: list[Around] = []
+        self._schedules: dict[str, _Every] = {}
         _REGISTRIES.add(self)
 
-    def job(
+    def job(  # noqa: PLR0913 - all that may be said of a job, each by its name
         self,
         name: str,
         *,
@@ -130,13 +103,22 @@ class Registry:
         time_limit: float | None = None,
         on_lost: OnLost | None = None,
         safe_to_repeat: bool = False,
+        limit: int | None = None,
+        effects: str | None = None,
+        how_to_check: str | None = None,
+        owner: str | None = None,
+        runbook: str | None = None,
     ) -> Callable[[Function], Function]:
         """Register the decorated function as the handler of jobs named `name`.
 
         Its first parameter is the run, the rest are the arguments. `attempts` is one
         unless given, since a retry repeats the work; `time_limit` is in seconds;
         `on_lost="review"` sends a job to a person whenever its run is lost or its child
-        dies. Registering a name again replaces its handler. Raises DeclarationError.
+        dies. `safe_to_repeat` says that a run may be done twice, so that runs may be claimed
+        ahead; at most `limit` runs of the name go on at once in a worker. What a run does
+        outside, how to check whether it did, whose job it is and where its runbook is are
+        texts of at most 500 characters for people who have to decide. Registering a name again
+        replaces its handler. Raises DeclarationError.
         """
 
         def register(function: Function) -> Function:
@@ -144,12 +126,17 @@ class Registry:
                 Handler(
                     name=name,
                     function=function,
-                    schema=_schema_of(function, name),
+                    schema=schema_of(function, name),
                     queue=queue,
                     attempts=attempts,
                     time_limit=time_limit,
                     on_lost=self._on_lost if on_lost is None else on_lost,
                     safe_to_repeat=safe_to_repeat,
+                    limit=limit,
+                    effects=effects,
+                    how_to_check=how_to_check,
+                    owner=owner,
+                    runbook=runbook,
                 )
             )
             return function
@@ -181,6 +168,46 @@ class Registry:
         self._arounds.append(factory)
         return factory
 
+    def every(
+        self,
+        name: str,
+        *,
+        seconds: float | None = None,
+        minutes: float | None = None,
+        hours: float | None = None,
+        days: float | None = None,
+        first_at: datetime | None = None,
+        job: NewJob,
+    ) -> None:
+        """Enqueue `job` every interval, under the schedule name `name`.
+
+        The interval is the sum of the units given, at least a second. `first_at`, an aware
+        datetime, is the first due time and counts only when the schedule is new to the
+        database; without it that is at once. The name keys the schedule's row: keep it over
+        releases. A delay or `run_at` of the job is ignored. Raises DeclarationError, also
+        for a name declared twice in this process.
+        """
+        try:
+            check_name(name, "a schedule's name")
+            length = interval(seconds=seconds, minutes=minutes, hours=hours, days=days)
+            if first_at is not None:
+                check_moment(first_at, "first_at")
+        except OptionError as error:
+            message = f"schedule {name!r}: {error}"
+            raise DeclarationError(message) from None
+        if any(name in registry._schedules for registry in _REGISTRIES):  # noqa: SLF001 - of its own class
+            message = f"schedule {name!r} is declared in this process already"
+            raise DeclarationError(message)
+        self._schedules[name] = _Every(length, first_at, job)
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """Every schedule declared, its job checked against what is declared under its name.
+
+        Raises UnknownNameError and ArgumentsError.
+        """
+        return tuple(_resolved(name, each) for name, each in self._schedules.items())
+
     @property
     def arounds(self) -> tuple[Around, ...]:
         """The context manager factories, outermost first."""
@@ -202,7 +229,11 @@ class Registry:
             check_whole(handler.attempts, "attempts", 1, MAX_ATTEMPTS)
             if handler.time_limit is not None:
                 check_seconds(handler.time_limit, "time_limit")
+            if handler.limit is not None:
+                check_whole(handler.limit, "limit", 1, MOST_AT_ONCE)
             _check_on_lost(handler.on_lost)
+            for what in TEXTS:
+                check_text(getattr(handler, what), what)
         except OptionError as error:
             message = f"job {handler.name!r}: {error}"
             raise DeclarationError(message) from None
@@ -232,95 +263,30 @@ def find(job: str | Callable[..., object]) -> Handler:
     raise UnknownNameError(getattr(job, "__qualname__", type(job).__name__), ())
 
 
-def _schema_of(function: Callable[..., object], name: str) -> type[BaseModel]:
-    """Make the model of a handler's arguments from its signature."""
-    parameters = list(_signature(function, name).parameters.values())
-    if not parameters or parameters[0].kind not in _POSITIONAL:
-        message = f"job {name!r}: its handler's first parameter must be the run"
-        raise DeclarationError(message)
-    fields: dict[str, Any] = {}
-    config = _CONFIG
-    for position, parameter in enumerate(parameters[1:]):
-        if parameter.kind is parameter.VAR_KEYWORD:
-            config = ConfigDict(_CONFIG, extra="allow")
-            if parameters[0].kind is not parameter.POSITIONAL_ONLY:
-                fields["run"] = (_Taken, Field(None, alias=parameters[0].name))
-        elif parameter.kind in _BY_NAME:
-            # By alias: a parameter may be called `json` or `_x`, a model's field may not.
-            fields[f"argument_{position}"] = _field_of(parameter)
-        else:
-            message = f"job {name!r}: {parameter.name!r} cannot be given by name, as arguments are"
-            raise DeclarationError(message)
-    try:
-        return create_model(name, __config__=config, **fields)
-    except Exception as error:
-        message = f"job {name!r}: its parameters cannot be checked: {type(error).__name__}"
-        raise DeclarationError(message) from error
+def fitted(job: NewJob) -> tuple[Handler, str]:
+    """Return what is declared under a job's name, and its arguments as text that fits it.
 
-
-def _refuse(value: object) -> object:
-    del value
-    raise PydanticCustomError("extra_forbidden", "the run's own name")
-
-
-_Taken = Annotated[object, BeforeValidator(_refuse)]
-"""The name of the first parameter, which **kwargs would otherwise let through as an argument."""
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
-    try:
-        return inspect.signature(function, eval_str=True)
-    except Exception as error:  # noqa: BLE001 - an annotation in quotes is code of any kind
-        message = f"job {name!r}: the signature of its handler cannot be read: {error}"
-        raise DeclarationError(message) from None
-
-
-def _field_of(parameter: inspect.Parameter) -> tuple[object, object]:
-    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-    default = ... if parameter.default is parameter.empty else parameter.default
-    return annotation, Field(default, alias=parameter.name)
-
-
-def _faults(error: ValidationError) -> dict[str, str]:
-    """Name each field that does not fit and the rule it breaks.
-
-    Not pydantic's own sentences: those of a handler's own validators can quote the value.
+    Raises UnknownNameError and ArgumentsError.
     """
-    faults: dict[str, str] = {}
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
-        # Only the first part: below it stand keys of the value itself.
-        field_name = shown(each["loc"][0]) if each["loc"] else ""
-        faults[field_name] = _RULES.get(each["type"]) or _rule(each["type"])
-    return faults
+    handler = find(job.name)
+    args = encode(job.name, job.args)
+    handler.validate(decode(args))  # as the run will get them: a tuple is a list by then
+    return handler, args
 
 
-def _rule(kind: str) -> str:
-    """Return a rule's name in words where it is pydantic's own: another's could hold a value."""
-    return kind.replace("_", " ") if kind in _KINDS else _RULES["value_error"]
-
-
-_KINDS: Final = frozenset(get_args(ErrorType))
-_RULES: Final = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a parameter of the handler",
-    "value_error": "is refused by the handler's own check",
-    "assertion_error": "is refused by the handler's own check",
-    "string_type": "must be text",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "uuid_parsing": "must be a UUID",
-    "literal_error": "must be one of the values that the handler allows",
-}
+def _resolved(name: str, each: _Every) -> Schedule:
+    handler, args = fitted(each.job)
+    return Schedule(
+        name=name,
+        every=each.seconds,
+        first_at=each.first_at,
+        job=each.job.name,
+        queue=each.job.queue or handler.queue,
+        args=args,
+        priority=each.job.priority,
+        attempts=each.job.attempts,
+        time_limit=None if each.job.time_limit is None else float(each.job.time_limit),
+    )
 
 
 def _is_model(schema: object) -> bool:

@@ -1,5 +1,6 @@
 """The settings, read once from the environment."""
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from queue_core.errors import SettingsError
 DEFAULT_STALE_SECONDS: Final = 60.0
 SHORTEST_STALE_SECONDS: Final = 1.0
 LONGEST_STALE_SECONDS: Final = 86_400.0
+DEFAULT_KEEP_DAYS: Final = 7
+DEFAULT_KEEP_FAILED_DAYS: Final = 30
+MOST_KEEP_DAYS: Final = 36_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,8 @@ class Settings:
     """What a process of Countersign was told; secrets are left out of its `repr`.
 
     `database_url` is None where the embedded Postgres in `data` is to be used.
-    `stale_after` is in seconds.
+    `stale_after` is in seconds; completed and cancelled jobs are kept for `keep_days` after
+    their end, failed ones for `keep_failed_days`.
     """
 
     database_url: str | None = field(repr=False)
@@ -26,8 +31,11 @@ class Settings:
     data: Path
     secret_key: str | None = field(repr=False)
     hosts: tuple[str, ...]
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
     instance: str
     stale_after: float
+    keep_days: int
+    keep_failed_days: int
     log: Literal["text", "json"]
 
 
@@ -48,8 +56,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
             for host in environ.get("QUEUE_HOSTS", "").split(",")
             if host.strip()
         ),
+        proxies=_proxies(environ),
         instance=environ.get("QUEUE_INSTANCE", "").strip()[:60],
         stale_after=_stale_after(environ),
+        keep_days=_days(environ, "QUEUE_KEEP_DAYS", DEFAULT_KEEP_DAYS),
+        keep_failed_days=_days(environ, "QUEUE_KEEP_FAILED_DAYS", DEFAULT_KEEP_FAILED_DAYS),
         log=_log(environ),
     )
 
@@ -91,6 +102,20 @@ def _urls(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     return url, owner_url or url
 
 
+def _proxies(
+    environ: Mapping[str, str],
+) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    given = [text.strip() for text in environ.get("QUEUE_PROXIES", "").split(",")]
+    try:
+        return tuple(ipaddress.ip_network(text) for text in given if text)
+    except ValueError:
+        message = (
+            "QUEUE_PROXIES must be addresses or networks with commas between, such as "
+            "127.0.0.1, 10.0.4.0/24"
+        )
+        raise SettingsError(message) from None
+
+
 def _stale_after(environ: Mapping[str, str]) -> float:
     text = environ.get("QUEUE_STALE_AFTER", "").strip() or str(DEFAULT_STALE_SECONDS)
     try:
@@ -101,6 +126,15 @@ def _stale_after(environ: Mapping[str, str]) -> float:
         message = "QUEUE_STALE_AFTER must be a number of seconds from 1 to 86400"
         raise SettingsError(message)
     return seconds
+
+
+def _days(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "").strip() or str(default)
+    days = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0  # noqa: PLR2004
+    if not 1 <= days <= MOST_KEEP_DAYS:
+        message = f"{name} must be a whole number of days from 1 to {MOST_KEEP_DAYS}"
+        raise SettingsError(message)
+    return days
 
 
 def _log(environ: Mapping[str, str]) -> Literal["text", "json"]:

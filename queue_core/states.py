@@ -7,7 +7,20 @@ from typing import Final, Literal, NamedTuple, get_args
 State = Literal[
     "needs_review", "ready", "waiting", "blocked", "running", "completed", "failed", "cancelled"
 ]
-Act = Literal["enqueued", "cancelled", "cancel_requested", "retried", "released"]
+Act = Literal[
+    "enqueued",
+    "cancelled",
+    "cancel_requested",
+    "retried",
+    "released",
+    "confirmed",
+    "closed",
+    "revealed",
+    "assigned",
+    "noted",
+]
+QueueAct = Literal["paused", "resumed"]
+ScheduleAct = Literal["paused", "resumed", "run_now"]
 OperatorAct = Literal["added", "role_changed", "disabled", "password_reset"]
 Outcome = Literal[
     "failed",
@@ -24,7 +37,13 @@ Outcome = Literal[
 STATES: Final[tuple[State, ...]] = get_args(State)
 QUEUED: Final[frozenset[State]] = frozenset({"ready", "waiting", "blocked"})
 ENDED: Final[frozenset[State]] = frozenset({"completed", "failed", "cancelled"})
-ACTS: Final[tuple[str, ...]] = (*get_args(Act), *get_args(OperatorAct))
+ACTS: Final[tuple[str, ...]] = (
+    *get_args(Act),
+    *dict.fromkeys((*get_args(QueueAct), *get_args(ScheduleAct))),
+    *get_args(OperatorAct),
+)
+SUBJECT_KINDS: Final = ("job", "queue", "schedule", "operator")
+"""What acts are done to."""
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
 
@@ -58,10 +77,31 @@ MOVES: Final[Mapping[str, Move]] = MappingProxyType(
         "cancel": _move("ready waiting blocked running", "cancelled running"),
         "retry": _move("failed cancelled", "ready"),
         "release": _move("needs_review", "ready"),
+        "confirm": _move("needs_review", "completed"),
+        "close": _move("needs_review", "cancelled"),
     }
 )
-ACT_VERBS: Final = ("cancel", "retry", "release")
+ACT_VERBS: Final = ("cancel", "retry", "release", "confirm", "close")
 """The verbs that a person does, each signed with an act."""
+
+MARKS: Final[Mapping[str, frozenset[State]]] = MappingProxyType(
+    {
+        "assign": _states("needs_review failed"),
+        "note": _states("needs_review failed"),
+        "reveal": frozenset(STATES),
+    }
+)
+"""What a person signs that moves no job, and the states it applies in."""
+NEED_BODY: Final = frozenset({"reveal", "release", "retry"})
+"""Those that need what was asked for: to run it, or to show it."""
+
+
+def kind_of(state: str) -> str:
+    """Return what a state counts as for somebody who saw it: a job falls due while they type.
+
+    Ready, waiting and blocked are one, `queued`; any other state is its own.
+    """
+    return "queued" if state in QUEUED else state
 
 
 def legal_verbs(state: State) -> tuple[str, ...]:

@@ -25,9 +25,11 @@ from queue_core import (
 from queue_core.jobs import decode, encode
 from queue_core.outcomes import Completed, Failed, RunReport, Unreadable
 from queue_core.queries.counts import capped_counts, counts
-from queue_core.queries.jobs import job, list_jobs
-from queue_core.queries.overview import overview, queues
+from queue_core.queries.facts import job
+from queue_core.queries.jobs import list_jobs
+from queue_core.queries.overview import overview
 from queue_core.queries.places import locate
+from queue_core.queries.queues import list_queues
 from queue_core.queries.runs import runs_of
 from queue_core.states import STATES
 from queue_core.transitions.claim import Claimable, claim
@@ -124,8 +126,8 @@ def test_what_the_database_alone_refuses_does_not_give_it_away(
     conn, registry, monkeypatch, poison
 ) -> None:
     body = f'{{"address": "{CANARY}", "other": {poison}}}'
-    monkeypatch.setattr("queue_core.transitions.enqueue.encode", lambda *_: body)
-    monkeypatch.setattr("queue_core.transitions.enqueue.decode", lambda *_: {})
+    monkeypatch.setattr("queue_core.registry.encode", lambda *_: body)
+    monkeypatch.setattr("queue_core.registry.decode", lambda *_: {})
     refused = refusal(lambda: enqueue(conn, "mail.send"))
     assert refused
     assert CANARY not in told(refused)
@@ -169,9 +171,9 @@ def test_no_failure_of_an_enqueue_gives_its_arguments_away(
 
 def test_the_servers_own_log_holds_no_arguments(conn, registry, migrated, monkeypatch) -> None:
     monkeypatch.setattr(
-        "queue_core.transitions.enqueue.encode", lambda *_: f'{{"address": "{CANARY}\\u0000"}}'
+        "queue_core.registry.encode", lambda *_: f'{{"address": "{CANARY}\\u0000"}}'
     )
-    monkeypatch.setattr("queue_core.transitions.enqueue.decode", lambda *_: {})
+    monkeypatch.setattr("queue_core.registry.decode", lambda *_: {})
     with pytest.raises(ArgumentsError):
         enqueue(conn, "mail.send")
     sockets = conninfo.conninfo_to_dict(migrated.url)["host"]
@@ -199,7 +201,7 @@ def test_nothing_that_a_job_passes_through_shows_its_arguments(conn, registry, m
         [runs_of(conn, each) for each in ids],
     ]
     read += [list_jobs(conn, state) for state in STATES]
-    read += [counts(conn), capped_counts(conn), overview(conn), queues(conn)]
+    read += [counts(conn), capped_counts(conn), overview(conn), list_queues(conn)]
     assert CANARY not in repr(read)
 
 

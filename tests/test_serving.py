@@ -1,4 +1,4 @@
-"""What gunicorn.conf.py keeps: this machine only, no proxy believed, nothing private in a log."""
+"""What console/serving.py keeps: this machine only, no proxy believed, nothing private in a log."""
 
 import http.client
 import os

@@ -2,7 +2,7 @@
 
 import click
 
-from console.cli import acts, jobs, operators, schema, work
+from console.cli import acts, jobs, marks, operators, queues, schedules, schema, work
 from console.cli.failures import Commands, leave_in_order_when_told
 
 __all__ = ["queue"]
@@ -21,6 +21,7 @@ for command in (
     work.work,
     schema.migrate,
     schema.check,
+    schema.seals,
     jobs.counts,
     jobs.jobs,
     jobs.show,
@@ -28,6 +29,13 @@ for command in (
     acts.cancel,
     acts.retry,
     acts.release,
+    acts.confirm,
+    acts.close,
+    marks.assign,
+    marks.note,
+    marks.reveal,
+    queues.queues,
     operators.operators,
+    schedules.schedules,
 ):
     queue.add_command(command)

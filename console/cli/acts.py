@@ -8,15 +8,27 @@ import click
 
 import queue_core
 from console.cli import connections, declared, given
-from console.cli.failures import REFUSED
+from console.cli.failures import REFUSED, Mistake
 from console.cli.output import say, shown
 from console.cli.signature import noted, signed, via
-from queue_core.acts import ActOutcome
-from queue_core.database import AnyConnection, transaction
-from queue_core.operators import require_enabled
+from queue_core.acts import ActOutcome, Change, Seen
+from queue_core.database import AnyConnection
 from queue_core.queries.acts import acts_of
+from queue_core.states import STATES, State
 
-Verb = Callable[..., Sequence[ActOutcome]]
+
+def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the jobs that it acts on, what signs the act, and what was seen of them."""
+    for option in (
+        click.option("--bulk-id", type=click.UUID, help="What the acts of one bulk share."),
+        click.option("--seen-attempt", type=click.IntRange(0), help="Its attempt by then."),
+        click.option("--seen-state", type=click.Choice(STATES), help="Only if it is still so."),
+        noted,
+        signed,
+        click.argument("ids", nargs=-1, required=True, type=click.UUID, metavar="ID…"),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -28,6 +40,7 @@ Verb = Callable[..., Sequence[ActOutcome]]
 @click.option("--queue", help="Another queue than the job's own.")
 @click.option("--priority", type=int, default=0, help="-32768 to 32767; higher runs first.")
 @click.option("--delay", type=float, help="Seconds from now until it may run.")
+@click.option("--run-at", type=given.Moment(), help="When it may run: 2026-12-31T08:00:00Z.")
 @click.option("--attempts", type=int, help="How often it may be tried.")
 @click.option("--time-limit", type=float, help="Seconds after which a run is stopped.")
 def enqueue(
@@ -44,63 +57,80 @@ def enqueue(
     arguments = given.arguments() if args else {}
     declared.declare(jobs)
     job = queue_core.NewJob(name, arguments, **options)
-    with connections.acting() as conn, transaction(conn):
-        require_enabled(conn, by, role="operator")
+    with connections.signing(by) as conn:
         made = queue_core.enqueue_signed(conn, job, by=by, reason=reason, note=note, via=via())
     say(str(made.id))
 
 
 @click.command()
-@click.argument("ids", nargs=-1, required=True, type=click.UUID, metavar="ID…")
-@signed
-@noted
+@on_jobs
 @click.pass_context
-def cancel(ctx: click.Context, ids: tuple[UUID, ...], **signature: Any) -> None:  # noqa: ANN401
+def cancel(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
     """End queued jobs, and ask running ones to stop."""
-    _act(ctx, queue_core.cancel, ids, **signature)
+    _act(ctx, queue_core.cancel, **options)
 
 
 @click.command()
-@click.argument("ids", nargs=-1, required=True, type=click.UUID, metavar="ID…")
-@signed
-@noted
+@on_jobs
 @click.pass_context
-def retry(ctx: click.Context, ids: tuple[UUID, ...], **signature: Any) -> None:  # noqa: ANN401
+def retry(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
     """Give failed or cancelled jobs one more attempt, due now."""
-    _act(ctx, queue_core.retry, ids, **signature)
+    _act(ctx, queue_core.retry, **options)
 
 
 @click.command()
-@click.argument("ids", nargs=-1, required=True, type=click.UUID, metavar="ID…")
-@signed
-@noted
+@on_jobs
 @click.pass_context
-def release(ctx: click.Context, ids: tuple[UUID, ...], **signature: Any) -> None:  # noqa: ANN401
+def release(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
     """Let jobs in review run again: their last run may have done its work in part."""
-    _act(ctx, queue_core.release, ids, **signature)
+    _act(ctx, queue_core.release, **options)
+
+
+@click.command()
+@on_jobs
+@click.pass_context
+def confirm(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
+    """Record jobs in review as completed: you have found out that they did run."""
+    _act(ctx, queue_core.confirm, **options)
+
+
+@click.command()
+@on_jobs
+@click.pass_context
+def close(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
+    """Cancel jobs in review: they are never to run, whatever their last run did."""
+    _act(ctx, queue_core.close, **options)
 
 
 def _act(
-    ctx: click.Context, verb: Verb, ids: Sequence[UUID], *, by: str, reason: str, note: str | None
+    ctx: click.Context,
+    verb: Change,
+    *,
+    ids: Sequence[UUID],
+    seen_state: State | None,
+    seen_attempt: int | None,
+    **signature: Any,  # noqa: ANN401 - who, why and beside what, checked by Signature
 ) -> None:
     """Act on the jobs that the act applies to, say what came of each, exit 1 if any was refused."""
-    with connections.acting() as conn, transaction(conn):
-        outcomes = _signed(conn, verb, ids, by=by, reason=reason, note=note)
-        lines = [f"{outcome.job_id}  {_said(conn, outcome)}" for outcome in outcomes]
+    seen = saw(ids, seen_state, seen_attempt)
+    with connections.signing(signature["by"]) as conn:
+        outcomes = verb(conn, ids, seen=seen, via=via(), **signature)
+        lines = [f"{outcome.job_id}  {told(conn, outcome)}" for outcome in outcomes]
     for line in lines:
         say(line)
     if not all(outcome.applied for outcome in outcomes):
         ctx.exit(REFUSED)
 
 
-def _signed(
-    conn: AnyConnection, verb: Verb, ids: Sequence[UUID], *, by: str, reason: str, note: str | None
-) -> Sequence[ActOutcome]:
-    require_enabled(conn, by, role="operator")
-    return verb(conn, ids, by=by, reason=reason, note=note, via=via())
+def saw(ids: Sequence[UUID], state: State | None, attempt: int | None) -> Seen | None:
+    """Return what was seen of every job: state and attempt, or nothing at all."""
+    if (state is None) != (attempt is None):
+        raise Mistake("--seen-state and --seen-attempt go together: what was seen of each job")
+    return None if state is None or attempt is None else dict.fromkeys(ids, (state, attempt))
 
 
-def _said(conn: AnyConnection, outcome: ActOutcome) -> str:
+def told(conn: AnyConnection, outcome: ActOutcome) -> str:
+    """Say what came of an act on one job."""
     now = f"{outcome.state}, attempt {outcome.attempt}"
     if outcome.applied:
         return f"{outcome.act} (act {outcome.act_id}): now {now}"

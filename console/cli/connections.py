@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from queue_core import check, database, embedded
+from queue_core.operators import require_enabled
 from queue_core.settings import Settings, from_environment
 
 NAME: Final = "countersign cli"
@@ -13,6 +14,14 @@ NAME: Final = "countersign cli"
 def service_url(settings: Settings) -> str:
     """Return the URL of the service role; without DATABASE_URL this starts the embedded server."""
     return settings.database_url or embedded.start(settings.data).url
+
+
+def worker_urls(settings: Settings) -> tuple[str, str | None]:
+    """Return the URLs of the service role and of the owner, as `service_url` does."""
+    if settings.database_url:
+        return settings.database_url, settings.owner_url
+    server = embedded.start(settings.data)
+    return server.url, server.owner_url
 
 
 @contextmanager
@@ -34,6 +43,18 @@ def acting() -> Generator[database.AnyConnection]:
     """
     with anyhow() as conn:
         check.require_sound(conn)
+        yield conn
+
+
+@contextmanager
+def signing(by: str) -> Generator[database.AnyConnection]:
+    """Open a transaction for an act that `by` signs, committed at the end of the block.
+
+    Raises NotACodeError and OperatorRefusedError unless that is an enabled operator who may act,
+    and SchemaError as `acting` does.
+    """
+    with acting() as conn, database.transaction(conn):
+        require_enabled(conn, by, role="operator")
         yield conn
 
 

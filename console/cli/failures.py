@@ -22,7 +22,12 @@ MISTYPED: Final = (
     errors.DeclarationError,
     errors.SettingsError,
 )
-UNFIT: Final = (errors.SchemaError, errors.DatabaseAwayError, errors.EmbeddedError)
+UNFIT: Final = (
+    errors.SchemaError,
+    errors.DatabaseAwayError,
+    errors.TookTooLongError,
+    errors.EmbeddedError,
+)
 
 
 class Refusal(click.ClickException):
@@ -56,9 +61,11 @@ class Commands(click.Group):
             raise NoDatabase(str(error)) from None
         except errors.CountersignError as error:
             raise Refusal(str(error)) from None
+        except (*database.TIMED_OUT_STATES, *database.LOCK_STATES) as error:
+            raise NoDatabase(f"the database ended a statement: {type(error).__name__}") from None
         except database.LOST_STATES as error:
             raise NoDatabase(f"the database went away: {type(error).__name__}") from None
-        except database.psycopg.Error as error:
+        except database.DRIVER_STATES as error:
             # By its name alone: a server's message can repeat values.
             raise NoDatabase(f"the database refused: {type(error).__name__}") from None
 

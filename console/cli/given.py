@@ -1,6 +1,7 @@
 """What comes by standard input, where neither `ps` nor a shell's history can see it."""
 
 import sys
+from datetime import datetime
 from typing import Final
 
 import click
@@ -12,6 +13,24 @@ from queue_core.jobs import MAX_ARGS_BYTES, decode
 MOST_BYTES: Final = 4 * MAX_ARGS_BYTES
 """Arguments may be written with spaces and escapes; what is stored has its own limit."""
 MOST_PASSWORD_BYTES: Final = 4_096
+
+
+class Moment(click.ParamType):
+    """A time as RFC 3339 writes it, with its zone."""
+
+    name = "time"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Return the time; what has no zone is refused, since every machine has its own."""
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail("a time is written 2026-12-31T08:00:00Z", param, ctx)
+        if moment.utcoffset() is None:
+            self.fail("a time needs its zone, as the Z in 2026-12-31T08:00:00Z", param, ctx)
+        return moment
 
 
 def by_standard_input(

@@ -13,9 +13,10 @@ from queue_core.database import AnyConnection
 from queue_core.jobs import check_name
 from queue_core.queries import acts as act_queries
 from queue_core.queries import counts as count_queries
+from queue_core.queries import facts as fact_queries
 from queue_core.queries import jobs as job_queries
 from queue_core.queries import runs as run_queries
-from queue_core.states import STATES, State
+from queue_core.states import ENDED, STATES, State
 
 MOST_LISTED = 10_000
 
@@ -63,7 +64,7 @@ def jobs(
 def show(job_id: UUID, *, wants_json: bool) -> None:
     """Show one job: its facts, its runs that did not complete, and what people did to it."""
     with connections.reading() as conn:
-        job = job_queries.job(conn, job_id)
+        job = fact_queries.job(conn, job_id)
         runs = run_queries.runs_of(conn, job_id)
         acts = act_queries.acts_of(conn, job_id)
     if job is None and not acts:
@@ -74,9 +75,16 @@ def show(job_id: UUID, *, wants_json: bool) -> None:
             {"job": facts, "runs": [as_dict(run) for run in runs], "acts": [*map(as_dict, acts)]}
         )
         return
-    say_table(as_dict(job).items() if job else [("job", "deleted by retention")])
+    say_table(_facts(job).items() if job else [("job", "deleted by retention")])
     _tell_runs(runs)
     _tell_acts(acts)
+
+
+def _facts(job: fact_queries.JobFacts) -> dict[str, object]:
+    facts = as_dict(job)
+    if job.confirmed_by:
+        facts["state"] = f"{job.state} (confirmed by {job.confirmed_by})"
+    return facts
 
 
 def _listed(
@@ -101,11 +109,16 @@ def _tell(rows: list[job_queries.JobRow]) -> None:
         [
             head,
             *(
-                (row.id, row.state, _attempt(row), row.name, row.queue, row.at, _first(row.error))
+                (row.id, _state(row), _attempt(row), row.name, row.queue, row.at, _first(row.error))
                 for row in rows
             ),
         ]
     )
+
+
+def _state(row: job_queries.JobRow) -> str:
+    """Say of an ended job that it may have run in part; those in review all may."""
+    return f"{row.state}, uncertain" if row.uncertain and row.state in ENDED else row.state
 
 
 def _attempt(row: job_queries.JobRow) -> str:

@@ -8,11 +8,12 @@ from console.cli.output import as_dict, say, say_json, say_table
 from console.cli.signature import asked, at_terminal, set_up_code, signed_by_admin, via
 from queue_core import operators as core
 from queue_core.database import AnyConnection
+from queue_core.queries import operators as people
 
 
 @click.group()
 def operators() -> None:
-    """Add, list and disable operators, and reset their passwords."""
+    """Add, list and disable operators, change their roles, and reset their passwords."""
 
 
 @operators.command("list")
@@ -20,7 +21,7 @@ def operators() -> None:
 def list_(*, wants_json: bool) -> None:
     """List every operator there ever was: codes are never reused."""
     with connections.reading() as conn:
-        rows = core.list_operators(conn)
+        rows = people.list_operators(conn)
     if wants_json:
         say_json({"operators": [as_dict(row) for row in rows]})
     elif rows:
@@ -43,6 +44,17 @@ def add(*, code: str, role: core.Role, by: str | None, reason: str, password: st
         signer = _signer(conn, by)
         core.add(conn, code, role, new, by=signer, reason=reason, via=via())
     _tell("added", code, None if password else new)
+
+
+@operators.command("role")
+@click.argument("code")
+@click.argument("role", type=click.Choice(people.ROLES))
+@signed_by_admin
+def change_role(*, code: str, role: people.Role, by: str, reason: str) -> None:
+    """Give an operator another role, from their next request on."""
+    with connections.acting() as conn:
+        core.change_role(conn, code, role, by=by, reason=reason, via=via())
+    say(f"{code} has the role {role} now")
 
 
 @operators.command()
@@ -69,7 +81,7 @@ def reset(*, code: str, by: str, reason: str, password: str | None) -> None:
 
 def _signer(conn: AnyConnection, by: str | None) -> str:
     """Return who signs: an admin, or while there is none whoever is at the keyboard."""
-    if not core.admin_enabled(conn) and by in {None, "", set_up_code()}:
+    if not people.admin_enabled(conn) and by in {None, "", set_up_code()}:
         return set_up_code()
     if by and by.startswith(core.SETUP):
         raise Refusal(f"{core.SETUP} signs as yourself, while no admin is enabled: leave --by out")

@@ -40,6 +40,11 @@ def say_json(value: dict[str, object]) -> None:
     say(json.dumps(value, default=_plain, allow_nan=False))
 
 
+def say_text(text: str) -> None:
+    """Print JSON as it is laid out; what a terminal would obey is escaped as JSON escapes it."""
+    say("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
 def say_table(rows: Iterable[Sequence[object]]) -> None:
     """Print rows as columns of their own width, two spaces apart."""
     cells = [[shown(cell) for cell in row] for row in rows]

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import click
 
-from console.cli.connections import service_url
+from console.cli.connections import worker_urls
+from queue_core import worker
+from queue_core.errors import RunCutOffError
+from queue_core.retention import Keep
 from queue_core.settings import from_environment
-from queue_core.worker import WorkerOptions, run_worker
+from queue_core.worker import WorkerOptions, logs
 from queue_core.worker.options import DEFAULT_GRACE_SECONDS
 
 
@@ -47,6 +50,7 @@ class QueueSlots(click.ParamType):
     help="Seconds that runs get to end after SIGTERM.",
 )
 @click.option("--name", help="What the console calls this worker.")
+@click.option("--one", is_flag=True, help="Run one job if there is one, and end.")
 def work(
     *,
     jobs: str,
@@ -54,14 +58,17 @@ def work(
     processes: int | None,
     grace: float,
     name: str | None,
+    one: bool,
 ) -> None:
     """Run jobs until told to stop.
 
     SIGTERM or Ctrl-C lets runs end within --grace; a second one hands them back at once.
+    With --one it says whether there was a job, and ends with 0 either way.
     """
     settings = from_environment()
     chosen = {} if processes is None else {"processes": processes}
     options = WorkerOptions(
+        owner_url=None,
         url="",  # only once all else is known to be usable: it may start a server
         jobs=jobs,
         queues=dict(queues),
@@ -69,6 +76,15 @@ def work(
         name=name,
         stale_after=settings.stale_after,
         log=settings.log,
+        keep=Keep(settings.keep_days, settings.keep_failed_days),
         **chosen,
     )
-    sys.exit(run_worker(replace(options, url=service_url(settings))))
+    url, owner_url = worker_urls(settings)
+    options = replace(options, url=url, owner_url=owner_url)
+    if not one:
+        sys.exit(worker.run_worker(options))
+    logs.configure(options.log)
+    try:
+        click.echo("ran one job" if worker.run_one(options) else "no job was ready")
+    except RunCutOffError as error:
+        sys.exit(error.exit_code)

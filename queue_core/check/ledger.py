@@ -1,93 +1,73 @@
 """Whether the ledger can still only be added to: its table, its triggers and their functions."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import psycopg
 
+from queue_core.check.guards import FIXED_PATH, GUARDED, OWNER, TRIGGERS, Wanted
 from queue_core.check.problem import Problem
 from queue_core.database import rows, value
 
-OWNER: Final = "countersign_owner"
-FIXED_PATH: Final = ["search_path=pg_catalog, pg_temp"]
 AS_MIGRATED: Final = (
     "make it again as the owner (the statement is in `flask queue migrate --sql`) and find out "
     "who changed it: what the ledger says from then on is not to be relied on"
 )
-ROW, BEFORE, INSERT, DELETE, UPDATE, TRUNCATE = 1, 2, 4, 8, 16, 32
-"""The bits of pg_trigger.tgtype."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A trigger of the ledger as its migration made it; `sha256` is of its function's body."""
-
-    kind: int
-    function: str
-    sha256: str
-    definer: bool
-
-
-_STAMP: Final = "5080336d3ac40dca0a4434d07f8cd54f9e95d3fa12b09b15f84528bc6423ceff"
-_REFUSE: Final = "ab064d9bedd6eb0f0bfbe21b0cdb64fda4707118e30f681e1d57bf79fab0e467"
-TRIGGERS: Final[Mapping[str, Wanted]] = MappingProxyType(
-    {
-        "acts_stamp": Wanted(
-            kind=ROW | BEFORE | INSERT,
-            function="countersign.stamp_act",
-            sha256=_STAMP,
-            definer=True,
-        ),
-        "acts_refuse_row": Wanted(
-            kind=ROW | BEFORE | UPDATE | DELETE,
-            function="countersign.refuse_change",
-            sha256=_REFUSE,
-            definer=False,
-        ),
-        "acts_refuse_statement": Wanted(
-            kind=BEFORE | UPDATE | DELETE | TRUNCATE,
-            function="countersign.refuse_change",
-            sha256=_REFUSE,
-            definer=False,
-        ),
-    }
-)
-COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "id": "bigint NOT NULL",
-        "at": "timestamp with time zone NOT NULL",
-        "by": "text NOT NULL",
-        "act": "text NOT NULL",
-        "subject_kind": "text NOT NULL",
-        "subject_id": "uuid",
-        "subject_name": "text NOT NULL",
-        "attempt": "integer",
-        "reason": "text NOT NULL",
-        "note": "text",
-        "bulk_id": "uuid",
-        "via": "text NOT NULL",
-        "xid": "xid8 NOT NULL",
-    }
-)
-CONSTRAINTS: Final = frozenset(
-    {
-        *("acts_pkey", "acts_act_check", "acts_by_check", "acts_reason_check", "acts_note_check"),
-        *("acts_subject_kind_check", "acts_via_check", "acts_check", "acts_check1"),
-    }
-)
 
 IS_THERE = """
-SELECT to_regclass('countersign.acts') IS NOT NULL
+SELECT to_regclass(%(table)s) IS NOT NULL
 """
 
 
 def problems(conn: psycopg.Connection[object]) -> list[Problem]:
     """Return a problem for whatever lets the ledger be changed, or written to unchecked."""
-    if not value(conn, IS_THERE, {}):
-        return []  # a missing table, said as that
-    return [*_triggers(conn), *_table(conn), *_columns(conn), *_constraints(conn)]
+    found: list[Problem] = []
+    for table in GUARDED:
+        if value(conn, IS_THERE, {"table": f"countersign.{table}"}):  # else said to be missing
+            found += [*_triggers(conn, table), *_table(conn, table)]
+    return [*found, *_ids(conn)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    given: int
+    newest: int
+
+
+IDS_ARE_THERE = """
+SELECT COALESCE(
+    has_sequence_privilege(to_regclass('countersign.acts_id')::oid, 'SELECT')
+        AND has_table_privilege(to_regclass('countersign.acts')::oid, 'SELECT'),
+    false
+)
+"""
+IDS = """
+SELECT acts_id.last_value AS given, newest.id AS newest
+FROM countersign.acts_id
+CROSS JOIN (
+    SELECT acts.id
+    FROM countersign.acts
+    ORDER BY acts.id DESC
+    LIMIT 1
+) AS newest
+WHERE newest.id > acts_id.last_value
+    OR (newest.id = acts_id.last_value AND NOT acts_id.is_called)
+"""
+
+
+def _ids(conn: psycopg.Connection[object]) -> list[Problem]:
+    """Return a problem where the ids that are to come are ids of acts that are there."""
+    if not value(conn, IDS_ARE_THERE, {}):
+        return []  # a missing sequence, or right, said as that
+    return [
+        Problem(
+            "ledger.ids_set_back",
+            f"ids of acts go on from {ids.given}, though act {ids.newest} is there",
+            f"run `SELECT setval('countersign.acts_id', {ids.newest})` as the owner, and find out "
+            "who set them back, or put in an act with an id of its own",
+        )
+        for ids in rows(conn, IDS, {}, _Ids)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +101,23 @@ SELECT pg_trigger.tgname::text AS name,
 FROM pg_catalog.pg_trigger
 JOIN pg_catalog.pg_proc ON pg_proc.oid = pg_trigger.tgfoid
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pg_proc.pronamespace
-WHERE pg_trigger.tgrelid = 'countersign.acts'::regclass
+WHERE pg_trigger.tgrelid = to_regclass(%(table)s)
     AND NOT pg_trigger.tgisinternal
 ORDER BY pg_trigger.tgname
 """
 
 
-def _triggers(conn: psycopg.Connection[object]) -> list[Problem]:
-    have = {trigger.name: trigger for trigger in rows(conn, EVERY_TRIGGER, {}, _Trigger)}
-    missing = [_missing(name) for name in TRIGGERS if name not in have]
+def _triggers(conn: psycopg.Connection[object], table: str) -> list[Problem]:
+    named = {"table": f"countersign.{table}"}
+    have = {trigger.name: trigger for trigger in rows(conn, EVERY_TRIGGER, named, _Trigger)}
+    ours = TRIGGERS[table]
+    missing = [_missing(table, name) for name in ours if name not in have]
     changed = [
-        _changed(trigger, faults)
+        _changed(table, trigger, faults)
         for name, trigger in have.items()
-        if name in TRIGGERS and (faults := _faults(trigger, TRIGGERS[name]))
+        if name in ours and (faults := _faults(trigger, ours[name]))
     ]
-    return [*missing, *changed, *(_foreign(name) for name in have if name not in TRIGGERS)]
+    return [*missing, *changed, *(_foreign(table, name) for name in have if name not in ours)]
 
 
 def _faults(trigger: _Trigger, wanted: Wanted) -> list[str]:
@@ -153,26 +135,27 @@ def _faults(trigger: _Trigger, wanted: Wanted) -> list[str]:
     return [fault for fault, holds in tests.items() if holds]
 
 
-def _missing(name: str) -> Problem:
-    what = f"the trigger {name} of the ledger is missing"
+def _missing(table: str, name: str) -> Problem:
+    what = f"the trigger {name} of the {GUARDED[table]} is missing"
     return Problem("ledger.trigger_missing", what, AS_MIGRATED)
 
 
-def _changed(trigger: _Trigger, faults: list[str]) -> Problem:
+def _changed(table: str, trigger: _Trigger, faults: list[str]) -> Problem:
     mend = AS_MIGRATED
     if trigger.enabled != "A" and len(faults) == 1:
         mend = (
-            f"run `ALTER TABLE countersign.acts ENABLE ALWAYS TRIGGER {trigger.name}` as the "
+            f"run `ALTER TABLE countersign.{table} ENABLE ALWAYS TRIGGER {trigger.name}` as the "
             "owner and find out who turned it off, and what was changed meanwhile"
         )
-    what = f"the trigger {trigger.name} of the ledger {' and '.join(faults)}"
+    what = f"the trigger {trigger.name} of the {GUARDED[table]} {' and '.join(faults)}"
     return Problem("ledger.trigger_disabled", what, mend)
 
 
-def _foreign(name: str) -> Problem:
+def _foreign(table: str, name: str) -> Problem:
     return Problem(
         "ledger.trigger_disabled",
-        f"the ledger has a trigger {name!r} that is not ours, and could drop or change acts",
+        f"the {GUARDED[table]} has a trigger {name!r} that is not ours: it could drop or change "
+        "what is added",
         "drop it as the owner and find out who made it",
     )
 
@@ -208,67 +191,25 @@ SELECT pg_class.relkind = 'r' AND pg_class.relpersistence = 'p' AS ordinary,
             AND acl.privilege_type NOT IN ('SELECT', 'INSERT')
     ) AS granted
 FROM pg_catalog.pg_class
-WHERE pg_class.oid = 'countersign.acts'::regclass
+WHERE pg_class.oid = to_regclass(%(table)s)
 """
 
 
-def _table(conn: psycopg.Connection[object]) -> list[Problem]:
-    (table,) = rows(conn, TABLE, {}, _Table)
+def _table(conn: psycopg.Connection[object], name: str) -> list[Problem]:
+    (table,) = rows(conn, TABLE, {"table": f"countersign.{name}"}, _Table)
     tests = {
         "is not an ordinary table": not table.ordinary,
         "has children or a parent, past which its triggers do not see": table.related,
         "has rules, which change statements before its triggers see them": table.ruled,
-        "has row security, which hides acts": table.secured,
+        "has row security, which hides rows": table.secured,
         f"belongs to {table.owner}, not to {OWNER}": table.owner != OWNER,
         "grants others more than to read and to add": table.granted,
     }
     mend = "undo it as the owner and find out who did it, and what was changed meanwhile"
     return [
-        Problem("ledger.trigger_disabled", f"the ledger {fault}", mend)
+        Problem("ledger.trigger_disabled", f"the {GUARDED[name]} {fault}", mend)
         for fault, holds in tests.items()
         if holds
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    name: str
-    what: str
-
-
-ACTS_COLUMNS = """
-SELECT pg_attribute.attname::text AS name,
-    format_type(pg_attribute.atttypid, pg_attribute.atttypmod)
-        || CASE WHEN pg_attribute.attnotnull THEN ' NOT NULL' ELSE '' END AS what
-FROM pg_catalog.pg_attribute
-WHERE pg_attribute.attrelid = 'countersign.acts'::regclass
-    AND pg_attribute.attnum > 0
-    AND NOT pg_attribute.attisdropped
-"""
-
-
-def _columns(conn: psycopg.Connection[object]) -> list[Problem]:
-    have = {column.name: column.what for column in rows(conn, ACTS_COLUMNS, {}, _Named)}
-    return [
-        Problem("schema.missing", f"the ledger's column {name} is not {wanted}", AS_MIGRATED)
-        for name, wanted in COLUMNS.items()
-        if have.get(name, wanted) != wanted  # a missing one is said as that
-    ]
-
-
-VALID_CONSTRAINTS = """
-SELECT pg_constraint.conname::text AS name, pg_constraint.contype::text AS what
-FROM pg_catalog.pg_constraint
-WHERE pg_constraint.conrelid = 'countersign.acts'::regclass
-    AND pg_constraint.convalidated
-"""
-
-
-def _constraints(conn: psycopg.Connection[object]) -> list[Problem]:
-    have = {constraint.name for constraint in rows(conn, VALID_CONSTRAINTS, {}, _Named)}
-    return [
-        Problem("schema.missing", f"the ledger's constraint {name} is missing", AS_MIGRATED)
-        for name in sorted(CONSTRAINTS - have)
     ]
 
 

@@ -7,10 +7,13 @@ import psycopg
 
 from queue_core.check.problem import Problem
 from queue_core.database import rows
+from queue_core.queries.weeks import weeks_over
 
 NEEDED_WEEKS: Final = 1
 """This week's partition and so many more: without them nothing can be enqueued."""
 COMFORTABLE_WEEKS: Final = 4
+LONG_OVER_WEEKS: Final = 3
+"""Retention drops an empty week a week after its end, unless nobody who may is at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,11 @@ def problems(conn: psycopg.Connection[object]) -> list[Problem]:
 
 
 def warnings(conn: psycopg.Connection[object]) -> list[Problem]:
-    """Return one warning where fewer than four weeks are prepared."""
+    """Return warnings where fewer than four weeks are prepared, or empty ones of long ago stand."""
+    return [*_too_few(conn), *_kept(conn)]
+
+
+def _too_few(conn: psycopg.Connection[object]) -> list[Problem]:
     weeks = {"first": NEEDED_WEEKS + 1, "last": COMFORTABLE_WEEKS}
     found = rows(conn, GAPS, dict[str, object](weeks), _Gap)
     if not found:
@@ -62,6 +69,19 @@ def warnings(conn: psycopg.Connection[object]) -> list[Problem]:
             f"fewer than {COMFORTABLE_WEEKS} weeks of partitions are prepared "
             f"({found[0].part} is the next that is not)",
             "run `flask queue migrate`, or start the console or a worker, which make them too",
+        )
+    ]
+
+
+def _kept(conn: psycopg.Connection[object]) -> list[Problem]:
+    found = weeks_over(conn, ago=LONG_OVER_WEEKS, empty=True)
+    if not found:
+        return []
+    return [
+        Problem(
+            "partition.kept",
+            f"{len(found)} weeks that are over and hold nothing have their tables still",
+            "start a worker, with QUEUE_OWNER_URL where DATABASE_URL's role does not own them",
         )
     ]
 

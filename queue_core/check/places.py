@@ -1,27 +1,35 @@
 """Whether every job stands in exactly one place, and every run belongs to a worker."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 import psycopg
 
-from queue_core.check.problem import Problem
+from queue_core.check.problem import MOST_PROBLEMS, Problem
 from queue_core.database import rows
 
 NEWEST_IDS: Final = 10_000
 RECENT_DAYS: Final = 14
 ALL_DAYS: Final = 400_000
 UNOWNED_AFTER_SECONDS: Final = 600
-MOST_PROBLEMS: Final = 100
 
 
 def problems(conn: psycopg.Connection[object], *, full: bool) -> list[Problem]:
-    """Return a problem for each job in two places or none and each unowned run, at most 100 a kind.
+    """Return a problem for each job in two places or none, without body, or run by nobody.
+
+    At most 100 a kind.
 
     The quick form looks at the newest ids, `full` at all; runs are always looked at.
     """
-    return [*_two_places(conn, full=full), *_no_place(conn, full=full), *_unowned(conn)]
+    return [
+        *_two_places(conn, full=full),
+        *_no_place(conn, full=full),
+        *_no_body(conn, full=full),
+        *_unowned(conn),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,60 @@ def _no_place(conn: psycopg.Connection[object], *, full: bool) -> list[Problem]:
             "wanted, and find out what deleted its row",
         )
         for job in rows(conn, NO_PLACE, dict[str, object](limits), _Job)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bodiless:
+    id: UUID
+    place: str
+
+
+NO_BODY = """
+WITH placed AS (
+    (SELECT ready.id, 'ready' AS place FROM countersign.ready
+    ORDER BY ready.id DESC LIMIT %(most)s)
+    UNION ALL
+    (SELECT waiting.id, 'waiting' FROM countersign.waiting
+    ORDER BY waiting.id DESC LIMIT %(most)s)
+    UNION ALL
+    (SELECT blocked.id, 'blocked' FROM countersign.blocked
+    ORDER BY blocked.id DESC LIMIT %(most)s)
+    UNION ALL
+    (SELECT running.id, 'running' FROM countersign.running
+    ORDER BY running.id DESC LIMIT %(most)s)
+    UNION ALL
+    (SELECT review.id, 'review' FROM countersign.review
+    ORDER BY review.id DESC LIMIT %(most)s)
+    UNION ALL
+    (SELECT ended.id, 'ended' FROM countersign.ended
+    ORDER BY ended.id DESC LIMIT %(most)s)
+)
+SELECT placed.id, placed.place
+FROM placed
+WHERE NOT EXISTS (SELECT FROM countersign.jobs WHERE jobs.id = placed.id)
+LIMIT %(problems)s
+"""
+MENDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "running": "its worker sends it to review when its run ends",
+        "review": "confirm it if it did run, and close it if not (`flask queue confirm|close`)",
+        "ended": "it cannot be retried; enqueue the work again if it is still wanted",
+    }
+)
+CANCEL: Final = "cancel it (`flask queue cancel`), and enqueue the work again if it is still wanted"
+
+
+def _no_body(conn: psycopg.Connection[object], *, full: bool) -> list[Problem]:
+    limits = {"most": None if full else NEWEST_IDS, "problems": MOST_PROBLEMS}
+    return [
+        Problem(
+            "job.no_body",
+            f"job {job.id} stands in {job.place}, and what was asked for is gone from "
+            "countersign.jobs",
+            f"{MENDS.get(job.place, CANCEL)}; find out what deleted the row",
+        )
+        for job in rows(conn, NO_BODY, dict[str, object](limits), _Bodiless)
     ]
 
 

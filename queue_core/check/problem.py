@@ -1,17 +1,30 @@
 """A problem that `check` found: a code for programs, what is wrong, how to mend it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+MOST_PROBLEMS: Final = 100
+"""Of a kind."""
 
 Code = Literal[
     "schema.missing",
     "migration.edited",
     "ledger.trigger_missing",
     "ledger.trigger_disabled",
+    "ledger.act_changed",
+    "ledger.act_removed",
+    "ledger.act_inserted",
+    "ledger.seal_changed",
+    "ledger.seal_removed",
+    "ledger.ids_set_back",
+    "ledger.unsealed",
     "ledger.one_role",
     "job.two_places",
     "job.no_place",
+    "job.no_body",
+    "counts.wrong",
     "partition.missing",
+    "partition.kept",
     "run.unowned",
 ]
 

@@ -15,64 +15,89 @@ RESTORE: Final = (
 )
 
 
-def _columns(words: str) -> tuple[str, ...]:
-    return tuple(words.split())
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "acts": _columns(
+        "acts": _words(
             "id at by act subject_kind subject_id subject_name attempt reason note bulk_id via xid"
         ),
-        "blocked": _columns("id queue name rank run_at attempt attempts_allowed serial_key"),
-        "ended": _columns(
+        "blocked": _words("id queue name rank run_at attempt attempts_allowed serial_key"),
+        "ended": _words(
             "id state uncertain attempt worker started_at ended_at error error_type error_place "
             "result"
         ),
-        "job_states": _columns(
+        "handlers": _words(
+            "name queue attempts time_limit on_lost safe_to_repeat most_at_once effects "
+            "how_to_check owner runbook first_declared_at declared_at declared_by"
+        ),
+        "job_states": _words(
             "id name queue state attempt attempts_allowed since worker priority created_at"
         ),
-        "jobs": _columns("id name queue args priority attempts time_limit created_at"),
-        "migrations": _columns("number name sha256 applied_at"),
-        "operators": _columns("code role password_hash added_at disabled_at"),
-        "ready": _columns("id queue name rank run_at attempt attempts_allowed"),
-        "review": _columns(
+        "jobs": _words("id name queue args priority attempts time_limit created_at schedule"),
+        "migrations": _words("number name sha256 applied_at"),
+        "operators": _words("code role password_hash added_at disabled_at"),
+        "queues": _words("name paused_at"),
+        "ready": _words("id queue name rank run_at attempt attempts_allowed"),
+        "review": _words(
             "id entered_at why attempt worker claimed_at started_at child_pid signal error"
         ),
-        "running": _columns(
+        "running": _words(
             "id attempt worker claimed_at queue name rank run_at attempts_allowed on_lost "
-            "child_pid started_at stop_requested_at"
+            "child_pid started_at stop_requested_at safe_to_repeat"
         ),
-        "runs": _columns(
+        "runs": _words(
             "job_id attempt outcome worker child_pid signal claimed_at started_at ended_at error "
             "error_type error_place traceback"
         ),
-        "sessions": _columns("id token_sha256 operator created_at seen_at ended_at"),
-        "sign_in_failures": _columns("code address failures last_at"),
-        "waiting": _columns("id queue name rank run_at attempt attempts_allowed"),
-        "workers": _columns(
+        "seals": _words(
+            "number previous at xid system_identifier rebase horizon base count ids digests sha256"
+        ),
+        "schedule_versions": _words(
+            "id schedule fingerprint every job queue args priority attempts time_limit "
+            "first_seen_at seen_at present_since"
+        ),
+        "schedules": _words(
+            "name version due_at last_job seen_at paused_at archived_at last_skip last_skip_at "
+            "created_at"
+        ),
+        "sessions": _words("id token_sha256 operator created_at seen_at ended_at address agent"),
+        "sign_in_failures": _words("code address failures last_at"),
+        "tallies": _words("minute name state entered removed timed seconds"),
+        "waiting": _words("id queue name rank run_at attempt attempts_allowed"),
+        "workers": _words(
             "id name host pid boot_id pid_namespace version queues slots started_at beat_at "
-            "stopped_at lost_at lost_by lost_rule"
+            "stopped_at lost_at lost_by lost_rule handles draining_at"
         ),
     }
 )
 BODIES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "act_digest": "7545015bce80ca9e1f482330ab06259ffcf86f90e38d385c39eb3a8826c68df1",
         "is_code": "98399fbb0aaee90b6f25b9b8d2451691351a223d45124bbcd1cffffa06a3cd7d",
         "lowest_id": "7da0626d02cea7392879a76b486f0c4033e9e3edcdf571785bb8bfe49b59c299",
         "made_at": "4598215e267e26b4a0638c6fa4a02666e66a91f8dd9e9183a2237194823f47c3",
         "make_partitions": "8e0669edab2e066caa1a569a3c526b0903c37714538d07e3bb73c2f56a79a843",
         "new_id": "1bb1e5c973094efdd83753b03b1941f3d7044c1e5061764c12abf63377d35213",
+        "seal_digest": "caca42e3883271b69ee7f48c76acc41c9d4dabf4b4a6b6f30e6765adce0e4666",
+        "recount": "21c9a0483f06824fac958e91b6b7cc3cf46a321ef6955b2f29d6ebeafbc8ecd7",
+        "trim": "1db3e7a55d9c5a474a84b0e1a2bfd06141da0c3c4008956fbf55d78d9ea65343",
     }
 )
-"""The SHA-256 of each function's body; the ledger's own are in `ledger`."""
+"""The SHA-256 of each function's body; those of the ledger's triggers are in `guards`."""
 INDEXES: Final = frozenset(
-    _columns(
-        "acts_of_job acts_pkey blocked_heads blocked_pkey ended_listed ended_pkey jobs_pkey "
-        "migrations_pkey operators_pkey ready_claim ready_pkey review_listed review_pkey "
-        "running_pkey running_stops runs_pkey sessions_open sessions_pkey "
-        "sessions_token_sha256_key sign_in_failures_pkey waiting_due waiting_pkey workers_live "
-        "workers_pkey"
+    _words(
+        "acts_of_bulk acts_of_job acts_of_name acts_pkey acts_to_seal blocked_heads "
+        "blocked_of_queue "
+        "blocked_pkey ended_listed ended_pkey ended_uncertain handlers_pkey jobs_pkey "
+        "migrations_pkey operators_pkey queues_pkey ready_claim ready_pkey review_by_worker "
+        "review_listed review_pkey running_pkey running_stops runs_lost runs_pkey "
+        "schedule_versions_pkey schedule_versions_schedule_fingerprint_key schedules_pkey "
+        "seals_pkey seals_previous_key sessions_open sessions_pkey sessions_token_sha256_key "
+        "sign_in_failures_lately sign_in_failures_pkey waiting_due waiting_of_queue waiting_pkey "
+        "workers_live workers_lost workers_pkey workers_stopped"
     )
 )
 

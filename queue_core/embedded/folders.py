@@ -30,6 +30,11 @@ class Account:
     gid: int
 
 
+def ourselves() -> Account:
+    """Return the user that this process runs as."""
+    return Account(_user_name(os.geteuid()), os.geteuid(), os.getegid())
+
+
 def account_for(folder: Path) -> Account:
     """Return who the server runs as: we ourselves, or as root the data's owner or a plain user."""
     data = folder / "data"
@@ -37,7 +42,7 @@ def account_for(folder: Path) -> Account:
     if os.geteuid() != 0:
         if owner not in (None, os.geteuid()):
             raise EmbeddedError(_not_ours(data))
-        return Account(_user_name(os.geteuid()), os.geteuid(), os.getegid())
+        return ourselves()
     if owner:
         return Account(_user_name(owner), owner, data.stat().st_gid)
     for name in ("postgres", "nobody"):
@@ -47,14 +52,35 @@ def account_for(folder: Path) -> Account:
     raise EmbeddedError("Postgres refuses to run as root, and there is no user postgres or nobody")
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder. Root's own is opened for passing through, since the server is not root."""
+def make_folder(folder: Path) -> bool:
+    """Make the folder where there is none, and return whether that was so.
+
+    Root's own is opened for passing through, since the server is not root.
+    """
+    made = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _open_to_the_server(folder)
+    return made
+
+
+def _open_to_the_server(folder: Path) -> None:
     found = folder.stat()
     if os.geteuid() != 0 or found.st_uid != 0 or found.st_mode & 0o001:
         return
     if (folder / "boot.lock").exists() or not any(folder.iterdir()):  # never root's home itself
         folder.chmod(stat.S_IMODE(found.st_mode) | 0o011)
+
+
+def clear_up(folder: Path) -> None:
+    """Remove a folder that a first start made and could not use; the boot lock is held."""
+    if (folder / "data").exists() or (folder / "data.new").exists():
+        return
+    with suppress(OSError):
+        (folder / "run").rmdir()  # not one in /tmp: it may be why this start was refused
+    for name in ("server.log", "users.lock", "keeper.lock", "server.lock", "boot.lock"):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def socket_folder(folder: Path) -> Path:
@@ -98,6 +124,10 @@ def locked(path: Path, flags: int = 0) -> Generator[None]:
     lock = open_file(path)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | flags)
+        while os.fstat(lock).st_nlink == 0:  # it was cleared up while we waited for it
+            os.close(lock)
+            lock = open_file(path)
+            fcntl.flock(lock, fcntl.LOCK_EX | flags)
         yield
         # Explicitly, for a fork by another thread would have left the lock with the child.
         fcntl.flock(lock, fcntl.LOCK_UN)

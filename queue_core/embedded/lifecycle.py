@@ -1,4 +1,4 @@
-"""An embedded Postgres from its first user to its last: three locks, and no file of pids."""
+"""An embedded Postgres from its first user to its last: four locks, and no file of pids."""
 
 import atexit
 import fcntl
@@ -23,12 +23,14 @@ from queue_core.embedded.folders import (
     PORT,
     Account,
     account_for,
+    clear_up,
     explain,
     last_words,
     locked,
     make_folder,
     make_socket_folder,
     open_file,
+    ourselves,
     server_lock,
     shown,
     socket_folder,
@@ -38,6 +40,7 @@ from queue_core.errors import DatabaseAwayError, EmbeddedError
 
 PATIENCE: Final = 60.0  # seconds for a server that neither answers nor ends
 POLL: Final = 0.01  # seconds
+KEEPER: Final = Path(__file__).with_name("keeper.py")
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,11 @@ class Server:
     owner_url: str
 
 
-_uses: dict[tuple[Path, int], int] = {}
-"""The shared lock by which a process (a pid: forks inherit this) counts as a user of a folder."""
+_uses: dict[tuple[Path, int], tuple[int, int]] = {}
+"""The shared locks by which a process (a pid: forks inherit this) counts as a user of a folder.
+
+The second, for the keeper, is held until the process has left: it may have a server to stop.
+"""
 
 
 def start(folder: Path) -> Server:
@@ -68,9 +74,14 @@ def start(folder: Path) -> Server:
         folder = folder.resolve()
         sockets = socket_folder(folder)
         if (folder, os.getpid()) not in _uses or _postmaster(folder) is None:
-            make_folder(folder)
+            made = make_folder(folder)
             with locked(folder / "boot.lock"):
-                _join(folder)
+                try:
+                    _join(folder)
+                except (EmbeddedError, OSError):
+                    if made:
+                        clear_up(folder)
+                    raise
     except OSError as error:
         raise EmbeddedError(explain(folder, error)) from error
     return Server(
@@ -109,21 +120,31 @@ def _join(folder: Path) -> None:
 def _enter(folder: Path) -> None:
     if (folder, os.getpid()) in _uses:
         return
-    lock = open_file(folder / "users.lock")
-    fcntl.flock(lock, fcntl.LOCK_SH)
+    locks = open_file(folder / "users.lock"), open_file(folder / "keeper.lock")
+    for lock in locks:
+        fcntl.flock(lock, fcntl.LOCK_SH)
     for used, pid in list(_uses):
         if used == folder:  # inherited by a fork: kept open, it would count this process twice
-            os.close(_uses.pop((used, pid)))
-    _uses[folder, os.getpid()] = lock
+            _let_go(*_uses.pop((used, pid)))
+    _uses[folder, os.getpid()] = locks
     atexit.unregister(stop)
     atexit.register(stop)
 
 
 def _leave(folder: Path) -> None:
     """Release this process's use, and stop the server if nobody else uses it."""
-    os.close(_uses.pop((folder, os.getpid())))
-    with suppress(BlockingIOError), locked(folder / "users.lock", fcntl.LOCK_NB):
-        _halt(folder)
+    users, keeper = _uses.pop((folder, os.getpid()))
+    os.close(users)
+    try:
+        with suppress(BlockingIOError), locked(folder / "users.lock", fcntl.LOCK_NB):
+            _halt(folder)
+    finally:
+        os.close(keeper)
+
+
+def _let_go(*locks: int) -> None:
+    for lock in locks:
+        os.close(lock)
 
 
 def _bring_up(folder: Path, account: Account) -> None:
@@ -208,9 +229,15 @@ def _launch(folder: Path, account: Account, lock: int) -> None:
     for stale in (data / "postmaster.pid", sockets / name, sockets / f"{name}.lock"):
         stale.unlink(missing_ok=True)
     # Through a shell that leaves at once: a direct child would be reaped as one of the caller's.
-    command = ("/bin/sh", "-c", '"$@" &', "sh", programs / "postgres", "-D", data, "-k", sockets)
-    options = ("-p", str(PORT), "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700")
-    run((*command, *options), folder, account, lock)
+    aside = ("/bin/sh", "-c", '"$@" &', "sh")
+    command = (programs / "postgres", "-D", data, "-k", sockets, "-p", str(PORT))
+    options = ("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700")
+    if not (os.access(sys.executable, os.X_OK) and os.access(KEEPER, os.R_OK)):
+        # We have dropped the rights to our own Python: the server then outlives a killed last user.
+        run((*aside, *command, *options), folder, account, lock)
+        return
+    keeper = (sys.executable, "-I", "-S", KEEPER, folder, str(account.uid), str(account.gid))
+    run((*aside, *keeper, *command, *options), folder, ourselves(), lock)
 
 
 ROLES: Final = """

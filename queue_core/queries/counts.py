@@ -38,17 +38,19 @@ WITH due AS (
     UNION ALL
     SELECT waiting.run_at FROM countersign.waiting WHERE waiting.run_at <= now()
 ),
-ended AS (
-    SELECT ended.state, count(*) AS jobs FROM countersign.ended GROUP BY ended.state
+tallied AS (
+    SELECT tallies.state, sum(tallies.entered - tallies.removed)::bigint AS jobs
+    FROM countersign.tallies
+    GROUP BY tallies.state
 )
 SELECT now() AS at,
     (SELECT count(*) FROM due) AS ready,
     (SELECT count(*) FROM countersign.waiting WHERE waiting.run_at > now()) AS waiting,
     (SELECT count(*) FROM countersign.blocked) AS blocked,
     (SELECT count(*) FROM countersign.running) AS running,
-    COALESCE((SELECT ended.jobs FROM ended WHERE ended.state = 'completed'), 0) AS completed,
-    COALESCE((SELECT ended.jobs FROM ended WHERE ended.state = 'failed'), 0) AS failed,
-    COALESCE((SELECT ended.jobs FROM ended WHERE ended.state = 'cancelled'), 0) AS cancelled,
+    COALESCE((SELECT tallied.jobs FROM tallied WHERE tallied.state = 'completed'), 0) AS completed,
+    COALESCE((SELECT tallied.jobs FROM tallied WHERE tallied.state = 'failed'), 0) AS failed,
+    COALESCE((SELECT tallied.jobs FROM tallied WHERE tallied.state = 'cancelled'), 0) AS cancelled,
     (SELECT count(*) FROM countersign.review) AS needs_review,
     COALESCE(GREATEST(EXTRACT(EPOCH FROM now() - (SELECT min(due.run_at) FROM due)), 0), 0)
         ::double precision AS oldest_ready_seconds
@@ -56,7 +58,7 @@ SELECT now() AS at,
 
 
 def counts(conn: psycopg.Connection[object]) -> Counts:
-    """Count every job, exactly and in one snapshot."""
+    """Count every job, exactly and in one snapshot; what ended by its tallies, not one by one."""
     return rows(conn, COUNTS, {}, Counts)[0]
 
 
@@ -68,12 +70,17 @@ class _Tab:
     jobs: int
 
 
-_FITS: Final[LiteralString] = """
+_FITTING: Final[LiteralString] = """
         AND (%(queue)s::text IS NULL OR counted.queue = %(queue)s::text)
         AND (%(name)s::text IS NULL OR counted.name = %(name)s::text)
+"""
+_FITS: Final[LiteralString] = (
+    _FITTING
+    + """
         LIMIT %(limit)s
     ) AS capped
 """
+)
 CAPPED_ENDED: Final[LiteralString] = """
 UNION ALL
 SELECT 'completed', count(*) FROM (
@@ -122,25 +129,33 @@ SELECT 'needs_review', count(*) FROM (
 """
     + _FITS
 )
+# By time, so that the index is walked and not all that is due on the other side of now.
 CAPPED_LIVE: Final[LiteralString] = (
     """
 SELECT 'ready' AS state, count(*) AS jobs FROM (
-        SELECT FROM (
-            SELECT ready.queue, ready.name FROM countersign.ready
-            UNION ALL
-            SELECT waiting.queue, waiting.name FROM countersign.waiting
-            WHERE waiting.run_at <= now()
-        ) AS counted
-        WHERE true
+        (SELECT FROM countersign.ready AS counted WHERE true
 """
-    + _FITS
+    + _FITTING
     + """
+        LIMIT %(limit)s)
+        UNION ALL
+        (SELECT FROM countersign.waiting AS counted WHERE counted.run_at <= now()
+"""
+    + _FITTING
+    + """
+        ORDER BY counted.run_at
+        LIMIT %(limit)s)
+        LIMIT %(limit)s
+    ) AS capped
 UNION ALL
 SELECT 'waiting', count(*) FROM (
         SELECT FROM countersign.waiting AS counted WHERE counted.run_at > now()
 """
-    + _FITS
+    + _FITTING
     + """
+        ORDER BY counted.run_at
+        LIMIT %(limit)s
+    ) AS capped
 UNION ALL
 SELECT 'blocked', count(*) FROM (
         SELECT FROM countersign.blocked AS counted WHERE true

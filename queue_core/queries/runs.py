@@ -1,13 +1,14 @@
-"""Runs that ended without completing their job, and whether a run's own end was recorded."""
+"""Runs that ended without completing their job; and what a worker asks of its own runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 import psycopg
+from psycopg.rows import scalar_row
 
-from queue_core.database import rows
+from queue_core.database import fetch, rows
 from queue_core.states import Outcome
 
 
@@ -86,3 +87,26 @@ def own_record(
         "attempts": [run[1] for run in asked],
     }
     return {(row.id, row.attempt) for row in rows(conn, OWN_RECORD, parameters, _Own)}
+
+
+LOCKED_BY_OTHERS = """
+SELECT running.id
+FROM countersign.running
+WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
+EXCEPT
+SELECT free.id
+FROM (
+    SELECT running.id
+    FROM countersign.running
+    WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
+    FOR UPDATE SKIP LOCKED
+) AS free
+"""
+
+
+def locked_by_others(
+    conn: psycopg.Connection[object], worker: UUID, ids: Sequence[UUID]
+) -> set[UUID]:
+    """Return those of a worker's runs that somebody else has locked at this moment."""
+    parameters = {"ids": ids, "worker": worker}
+    return set(fetch(conn, LOCKED_BY_OTHERS, parameters, scalar_row))

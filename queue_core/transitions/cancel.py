@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import ActOutcome, Seen, Signature, perform
-from queue_core.clauses import SIGNED, WANTED
+from queue_core.clauses import SIGNED, TALLIED, WANTED
 
 CANCEL = (
     WANTED
@@ -57,6 +57,11 @@ ended AS (
     SELECT left_queue.id, 'cancelled', left_queue.attempt
     FROM left_queue
 ),
+tally AS (
+    SELECT left_queue.name, 'cancelled' AS state, 1 AS entered, 0 AS removed,
+        NULL::timestamptz AS started_at
+    FROM left_queue
+),
 changed AS (
     SELECT left_queue.id, left_queue.name, left_queue.attempt, 'cancelled' AS act,
         'cancelled' AS state
@@ -66,6 +71,7 @@ changed AS (
     FROM asked
 ),
 """
+    + TALLIED
     + SIGNED
 )
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import psycopg
 
-from queue_core.clauses import REPORT, TAKEN
+from queue_core.clauses import REPORT, TAKEN, TALLIED
 from queue_core.database import contention, rows
 from queue_core.outcomes import Completed, Moved, RunReport, in_order, report_columns
 
@@ -19,6 +19,13 @@ result AS (
 ),
 """
     + TAKEN
+    + """
+tally AS (
+    SELECT taken.name, 'completed' AS state, 1 AS entered, 0 AS removed, taken.started_at
+    FROM taken
+),
+"""
+    + TALLIED
     + """
 ended AS (
     INSERT INTO countersign.ended (id, state, attempt, worker, started_at, result)

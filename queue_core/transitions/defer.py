@@ -5,7 +5,7 @@ from uuid import UUID
 
 import psycopg
 
-from queue_core.clauses import REPORT, TAKEN
+from queue_core.clauses import REPORT, TAKEN, TALLIED
 from queue_core.database import contention, rows
 from queue_core.outcomes import Deferred, Moved, RunReport, in_order, report_columns
 
@@ -35,6 +35,14 @@ again AS (
     JOIN pause ON pause.id = taken.id AND pause.attempt = taken.attempt
     WHERE taken.stop_requested_at IS NULL
 ),
+tally AS (
+    SELECT taken.name, 'cancelled' AS state, 1 AS entered, 0 AS removed, taken.started_at
+    FROM taken
+    WHERE taken.stop_requested_at IS NOT NULL
+),
+"""
+    + TALLIED
+    + """
 ended AS (
     INSERT INTO countersign.ended (id, state, attempt, worker, started_at)
     SELECT taken.id, 'cancelled', taken.attempt, taken.worker, taken.started_at

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import psycopg
 
-from queue_core.clauses import FAILURE, REPORT
+from queue_core.clauses import FAILURE, REPORT, TALLIED
 from queue_core.database import contention, rows
 from queue_core.errors import ContendedError
 from queue_core.outcomes import Moved, RunReport, failure_columns, in_order, report_columns
@@ -67,7 +67,12 @@ from_ended AS (
     WHERE ended.id = ANY(%(ids)s)
         AND ended.id = report.id
         AND ended.state NOT IN ('completed', 'cancelled')
-    RETURNING ended.id, ended.attempt
+    RETURNING ended.id, ended.attempt, ended.state
+),
+tally AS (
+    SELECT COALESCE((SELECT jobs.name FROM countersign.jobs WHERE jobs.id = from_ended.id), '')
+        AS name, from_ended.state, 0 AS entered, 1 AS removed, NULL::timestamptz AS started_at
+    FROM from_ended
 ),
 from_running AS (
     DELETE FROM countersign.running
@@ -103,6 +108,9 @@ told AS (
     JOIN failure ON failure.id = report.id AND failure.attempt = report.attempt
     ORDER BY report.id, report.attempt DESC
 ),
+"""
+    + TALLIED
+    + """
 review AS (
     INSERT INTO countersign.review (id, why, attempt, worker, started_at, child_pid, signal,
         error)

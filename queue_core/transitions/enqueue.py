@@ -10,11 +10,11 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import Signature
-from queue_core.clauses import SIGNED
-from queue_core.database import rows, transaction
+from queue_core.clauses import PLACED, SIGNED
+from queue_core.database import contention, rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
-from queue_core.jobs import Enqueued, NewJob, decode, encode
-from queue_core.registry import find
+from queue_core.jobs import Enqueued, NewJob
+from queue_core.registry import find, fitted
 
 Row = TypeVar("Row")
 MOST_PER_STATEMENT: Final = 1_000
@@ -27,7 +27,7 @@ WITH made AS (
 ),
 asked AS MATERIALIZED (
     SELECT made.id, asked.position, asked.name, asked.queue, asked.args, asked.priority,
-        asked.attempts, asked.time_limit,
+        asked.attempts, asked.time_limit, NULL::text AS schedule,
         COALESCE(asked.run_at, now() + make_interval(secs => asked.delay)) AS run_at
     FROM unnest(%(names)s::text[], %(queues)s::text[], %(args)s::text[], %(priorities)s::smallint[],
         %(attempts)s::integer[], %(time_limits)s::double precision[],
@@ -36,27 +36,10 @@ asked AS MATERIALIZED (
             position)
     JOIN made ON made.position = asked.position
 ),
-bodies AS (
-    INSERT INTO countersign.jobs (id, name, queue, args, priority, attempts, time_limit)
-    SELECT asked.id, asked.name, asked.queue, asked.args::jsonb, asked.priority, asked.attempts,
-        asked.time_limit
-    FROM asked
-),
-due AS (
-    INSERT INTO countersign.ready (id, queue, name, rank, run_at, attempts_allowed)
-    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
-    FROM asked
-    WHERE asked.run_at <= now()
-),
-later AS (
-    INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempts_allowed)
-    SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
-    FROM asked
-    WHERE asked.run_at > now()
-)
 """
 ENQUEUE = (
     ASKED
+    + PLACED
     + """
 SELECT asked.id
 FROM asked
@@ -65,6 +48,7 @@ ORDER BY asked.position
 )
 ENQUEUE_SIGNED = (
     ASKED
+    + PLACED
     + """,
 changed AS (
     SELECT asked.id, asked.name, 0 AS attempt, 'enqueued' AS act,
@@ -112,7 +96,8 @@ def enqueue(  # noqa: PLR0913 - a job's options, each with its default
     `delay` in seconds on the database's clock or `run_at` as an aware datetime, `attempts`
     (unset: the default in force when it runs), `time_limit` in seconds. The arguments are
     checked first; nothing is inserted on a failure. Raises UnknownNameError,
-    ArgumentsError, OptionError.
+    ArgumentsError, OptionError, and ContendedError where the connection's lock time-out
+    ended the wait for whoever changes the tables.
     """
     name = find(job).name
     new = NewJob(
@@ -131,13 +116,13 @@ def enqueue(  # noqa: PLR0913 - a job's options, each with its default
 def enqueue_many(conn: psycopg.Connection[object], jobs: Iterable[NewJob]) -> list[Enqueued]:
     """Ask for many jobs, all or none; answers in the order given.
 
-    Errors as for `enqueue`, all found before anything is inserted.
+    Errors as for `enqueue`; those of a job are found before anything is inserted.
     """
     columns = [_row(job) for job in jobs]
     starts = range(0, len(columns), MOST_PER_STATEMENT)
     parts = [columns[start : start + MOST_PER_STATEMENT] for start in starts]
     # One statement is all or nothing by itself, and spares two round trips.
-    with transaction(conn) if len(parts) > 1 else nullcontext():
+    with contention(), transaction(conn) if len(parts) > 1 else nullcontext():
         made = [row for part in parts for row in _insert(conn, ENQUEUE, part, {}, _Created)]
     return [Enqueued(row.id, created=True) for row in made]
 
@@ -156,15 +141,14 @@ def enqueue_signed(
     Errors as for `enqueue`, and NotACodeError and NoteError.
     """
     signature = Signature(by, reason, note, via)
-    made = _insert(conn, ENQUEUE_SIGNED, [_row(job)], signature.parameters(), _Signed)
+    with contention():
+        made = _insert(conn, ENQUEUE_SIGNED, [_row(job)], signature.parameters(), _Signed)
     return Enqueued(made[0].job_id, created=True)
 
 
 def _row(job: NewJob) -> dict[str, object]:
     """Check a job against what is declared under its name and return its columns."""
-    handler = find(job.name)
-    args = encode(job.name, job.args)
-    handler.validate(decode(args))  # as the run will get them: a tuple is a list by then
+    handler, args = fitted(job)
     return {
         "names": job.name,
         "queues": job.queue or handler.queue,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import psycopg
 
-from queue_core.clauses import FAILURE, REPORT, TAKEN
+from queue_core.clauses import FAILURE, REPORT, TAKEN, TALLIED
 from queue_core.database import contention, rows
 from queue_core.outcomes import Moved, RunReport, failure_columns, in_order, report_columns
 
@@ -54,6 +54,14 @@ ended AS (
     FROM decided
     WHERE decided.state IN ('failed', 'cancelled')
 ),
+tally AS (
+    SELECT decided.name, decided.state, 1 AS entered, 0 AS removed, decided.started_at
+    FROM decided
+    WHERE decided.state IN ('failed', 'cancelled')
+),
+"""
+    + TALLIED
+    + """
 review AS (
     INSERT INTO countersign.review (id, why, attempt, worker, claimed_at, started_at, child_pid,
         signal, error)

@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import ActOutcome, Seen, Signature, perform
-from queue_core.clauses import REQUEUED, SIGNED, WANTED
+from queue_core.clauses import REQUEUED, SIGNED, TALLIED, WANTED
 
 # Completed ones are named, not the others: without statistics the planner would walk the index of
 # lists by state, all of history, rather than look up each id.
@@ -22,7 +22,11 @@ again AS (
         AND ended.state <> 'completed'
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
-    RETURNING ended.id, jobs.queue, jobs.name, jobs.priority, ended.attempt
+    RETURNING ended.id, jobs.queue, jobs.name, jobs.priority, ended.attempt, ended.state
+),
+tally AS (
+    SELECT again.name, again.state, 0 AS entered, 1 AS removed, NULL::timestamptz AS started_at
+    FROM again
 ),
 """
     + REQUEUED
@@ -32,6 +36,7 @@ changed AS (
     FROM again
 ),
 """
+    + TALLIED
     + SIGNED
 )
 

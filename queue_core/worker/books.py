@@ -1,6 +1,8 @@
 """What a worker knows of its runs: those in a child's hands, and those that ended."""
 
+import math
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -10,6 +12,7 @@ from queue_core.fleet import Started
 from queue_core.outcomes import Ending, Failed, RunReport
 from queue_core.transitions.claim import Claimed
 from queue_core.worker.guard import boottime
+from queue_core.worker.messages import Report
 
 
 class Key(NamedTuple):
@@ -24,19 +27,30 @@ class Returned:
     """The run never began: its claim is given back."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunInHand:
-    """A run that a child was given at `began` (`boottime()`), to end by `stop_at` (monotonic)."""
+    """A run that a child was given at `given`; it is to end by `stop_at` (monotonic).
+
+    `began` is None while it waits behind another run of the same child. Both are on the clock
+    of `boottime()`.
+    """
 
     claimed: Claimed
     child_pid: int
-    began: float
-    stop_at: float
+    given: float
+    began: float | None = None
+    stop_at: float = math.inf
 
     @property
     def key(self) -> Key:
         """Which run it is."""
         return Key(self.claimed.id, self.claimed.attempt)
+
+    def begin(self) -> None:
+        """Note that it has begun, and let its limit count from now."""
+        self.began = boottime()
+        if self.claimed.time_limit is not None:
+            self.stop_at = time.monotonic() + self.claimed.time_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +73,23 @@ class Finished:
         return RunReport(*self.key, self.ending, ago, self.child_pid, self.wait)
 
 
-def finished(run: RunInHand, ending: Ending) -> Finished:
-    """Return a run in hand as ended so, with the pause before its next attempt if it gets one."""
+def finished(run: RunInHand, ending: Ending | Returned, report: Report | None = None) -> Finished:
+    """Return a run in hand as ended so, with the pause before its next attempt if it gets one.
+
+    Its child's word on when it began is believed within reason.
+    """
+    now = boottime()
+    began = run.began
+    if report and report.began is not None:
+        began = min(max(report.began, run.given), now)
     again = isinstance(ending, Failed) and ending.retryable
     return Finished(
         run.key,
         run.claimed.name,
         ending,
-        run.began,
+        began,
         run.child_pid,
-        boottime() - run.began,
+        None if began is None else now - began,
         jittered(backoff(run.claimed.attempt)) if again else 0.0,
     )
 
@@ -79,28 +100,31 @@ def not_begun(claimed: Claimed, ending: Ending | Returned) -> Finished:
 
 
 class Begun:
-    """The runs in hand whose beginning the database has not been told; shared by two threads."""
+    """What goes on in each child, as far as the database has to be told; shared by two threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[Key, RunInHand] = {}
+        self._runs: dict[int, RunInHand] = {}
 
-    def add(self, run: RunInHand) -> None:
-        """Note a run that began."""
+    def note(self, child: int, run: RunInHand | None) -> None:
+        """Note which run goes on in a child, if any."""
         with self._lock:
-            self._runs[run.key] = run
+            if run is None:
+                self._runs.pop(child, None)
+            else:
+                self._runs[child] = run
 
     def drop(self, keys: set[Key]) -> None:
-        """Forget runs that ended, or whose beginning is written."""
+        """Forget runs whose beginning is written."""
         with self._lock:
-            for key in keys:
-                self._runs.pop(key, None)
+            self._runs = {pid: run for pid, run in self._runs.items() if run.key not in keys}
 
     def snapshot(self) -> dict[Key, Started]:
         """Return them as a beat tells of them."""
         with self._lock:
             now = boottime()
             return {
-                key: Started(*key, run.child_pid, now - run.began)
-                for key, run in self._runs.items()
+                run.key: Started(*run.key, run.child_pid, now - run.began)
+                for run in self._runs.values()
+                if run.began is not None
             }

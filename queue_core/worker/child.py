@@ -2,29 +2,31 @@
 
 import contextlib
 import ctypes
-import importlib
-import inspect
 import os
 import queue
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
-from types import FrameType, ModuleType
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Final, NoReturn
+from uuid import UUID
 
 from queue_core.registry import Registry
-from queue_core.transitions.claim import Claimable
 from queue_core.worker.describe import describe, headline
 from queue_core.worker.execute import execute
-from queue_core.worker.frames import LARGEST_TO_CHILD, FrameError, Frames
+from queue_core.worker.frames import LARGEST_TO_CHILD, Frame, FrameError, Frames
+from queue_core.worker.guard import boottime
+from queue_core.worker.loading import UnusableError, hello, load
 from queue_core.worker.messages import (
-    Hello,
+    Dropped,
     JobMessage,
+    Message,
     NoHello,
     Report,
     child_frame,
+    read_id,
     read_job,
 )
 
@@ -32,19 +34,10 @@ PR_SET_PDEATHSIG: Final = 1
 LINE_BROKEN: Final = 70
 """The exit code of a child that can no longer speak to its supervisor."""
 _PIECE: Final = 65_536
-_NOT_PLAIN: Final = (
-    inspect.iscoroutinefunction,
-    inspect.isgeneratorfunction,
-    inspect.isasyncgenfunction,
-)
 
 
 class Stopped(BaseException):
     """Raised in the handler when its run is to stop, so that its `finally` blocks run."""
-
-
-class UnusableError(Exception):
-    """The jobs that were named cannot be used; the text says why."""
 
 
 class Line:
@@ -54,8 +47,9 @@ class Line:
         self._sock = sock
         self._pid = os.getpid()
         self._jobs: queue.SimpleQueue[JobMessage | None] = queue.SimpleQueue()
-        self.stopping = False
-        """Whether the supervisor told us to stop; only then does SIGTERM mean anything."""
+        self._speaking = threading.Lock()
+        self._running: UUID | None = None
+        self._stopping: UUID | None = None
 
     def listen(self) -> None:
         """Start reading, so that the end of the supervisor is the end of this process."""
@@ -65,10 +59,27 @@ class Line:
         """Wait for a job; None when there are to be no more."""
         return self._jobs.get()
 
-    def say(self, message: Hello | NoHello | Report) -> None:
+    def begin(self, job: JobMessage) -> None:
+        """Note which run goes on. Raises Stopped where it was told to stop before it began."""
+        self._running = job.id
+        self.stop_if_told()
+
+    def end(self) -> None:
+        """Note that the run has ended. Raises Stopped where it was told to stop."""
+        self.stop_if_told()
+        self._running = None
+
+    def stop_if_told(self) -> None:
+        """Raise Stopped where the supervisor told us to stop the run that goes on."""
+        if self._stopping is not None and self._stopping == self._running:
+            raise Stopped
+
+    def say(self, message: Message) -> None:
         """Send a message; where that is impossible, end the process, for it is of no use."""
         try:
-            self._sock.sendall(child_frame(message))
+            frame = child_frame(message)
+            with self._speaking:
+                self._sock.sendall(frame)
         except (OSError, FrameError):
             os._exit(LINE_BROKEN)
 
@@ -82,19 +93,32 @@ class Line:
         try:
             while data := self._sock.recv(_PIECE):
                 for frame in frames.feed(data):
-                    match frame["kind"]:
-                        case "job":
-                            self._jobs.put(read_job(frame))
-                        case "end":
-                            self._jobs.put(None)
-                        case _:
-                            self._stop()
+                    self._understand(frame)
         except BaseException:  # noqa: BLE001 - a child that hears nothing must not linger
             os._exit(LINE_BROKEN)
         os._exit(0)
 
-    def _stop(self) -> None:
-        self.stopping = True
+    def _understand(self, frame: Frame) -> None:
+        match frame["kind"]:
+            case "job":
+                self._jobs.put(read_job(frame))
+            case "end":
+                self._jobs.put(None)
+            case "recall":
+                self._drop()
+            case _:
+                self._stop(read_id(frame))
+
+    def _drop(self) -> None:
+        """Forget the runs that have not begun, and say which these were."""
+        dropped: list[UUID] = []
+        with contextlib.suppress(queue.Empty):
+            while job := self._jobs.get_nowait():
+                dropped.append(job.id)
+        self.say(Dropped(tuple(dropped)))
+
+    def _stop(self, job: UUID) -> None:
+        self._stopping = job
         main = threading.main_thread().ident
         if main is not None:
             # To the main thread alone, which wakes from whatever it waits for.
@@ -107,10 +131,11 @@ def main(arguments: Sequence[str]) -> int:
     die_with(parent)
     os.set_inheritable(fd, False)
     line = Line(socket.socket(fileno=fd))
-    _take_signals(line)
+    take_signals = _signals_of(line)
+    take_signals()
     line.listen()
     try:
-        _serve(line, jobs)
+        _serve(line, jobs, take_signals)
     except Stopped:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -126,56 +151,23 @@ def die_with(parent: int) -> None:
         os._exit(0)
 
 
-def load(jobs: str) -> Registry:
-    """Import `MODULE[:REGISTRY]` and return its registry.
-
-    Raises UnusableError where there is none, or several and none was named.
-    """
-    module_name, _, name = jobs.partition(":")
-    module = importlib.import_module(module_name)
-    registry = _named(module, name) if name else _only(module)
-    if not registry.handled():
-        raise UnusableError(f"the registry of {jobs!r} has no handlers")
-    for handler in registry.handlers.values():
-        if any(is_other(handler.function) for is_other in _NOT_PLAIN):
-            raise UnusableError(
-                f"the handler of {handler.name!r} is async or a generator; workers call plain ones"
-            )
-    return registry
-
-
-def _named(module: ModuleType, name: str) -> Registry:
-    found: object = getattr(module, name, None)
-    if not isinstance(found, Registry):
-        raise UnusableError(f"module {module.__name__!r} has no registry called {name!r}")
-    return found
-
-
-def _only(module: ModuleType) -> Registry:
-    found = {name: value for name, value in vars(module).items() if isinstance(value, Registry)}
-    if len({id(registry) for registry in found.values()}) == 1:
-        return next(iter(found.values()))
-    if not found:
-        raise UnusableError(f"module {module.__name__!r} has no registry of jobs")
-    listed = ", ".join(f"{module.__name__}:{name}" for name in found)
-    raise UnusableError(f"module {module.__name__!r} has several registries: name one of {listed}")
-
-
-def _serve(line: Line, jobs: str) -> None:
+def _serve(line: Line, jobs: str, take_signals: Callable[[], None]) -> None:
     registry = _introduce(line, jobs)
     while registry and (job := line.next_job()):
-        _take_signals(line)  # again, since a handler may have set its own
+        take_signals()  # again, since a handler may have set its own
+        line.begin(job)
+        began = boottime()
         ending = execute(job, registry)
         line.leave_if_forked()
-        if line.stopping:
-            raise Stopped
-        line.say(Report(job.id, ending))
+        line.end()
+        line.say(Report(job.id, ending, began, boottime() - began))
 
 
 def _introduce(line: Line, jobs: str) -> Registry | None:
     """Say hello, or why not."""
     try:
         registry = load(jobs)
+        greeting = hello(registry)
     except Stopped:
         raise
     except UnusableError as error:
@@ -184,27 +176,26 @@ def _introduce(line: Line, jobs: str) -> Registry | None:
         why = f"importing {jobs.partition(':')[0]!r} failed: {headline(error)}"
         line.say(NoHello(why, describe(error).traceback or ""))
     else:
-        line.say(Hello(_offers(registry)))
+        line.say(greeting)
         return registry
     return None
 
 
-def _offers(registry: Registry) -> tuple[Claimable, ...]:
-    handlers = [registry.handlers[name] for name in registry.handled()]
-    return tuple(
-        Claimable(each.name, each.attempts, each.on_lost, each.time_limit) for each in handlers
-    )
+def _signals_of(line: Line) -> Callable[[], None]:
+    """Return what takes the signals over, cheap where nobody else has taken them since."""
 
-
-def _take_signals(line: Line) -> None:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         # A service manager that stops us sends SIGTERM to every process: the run goes on,
         # for as long as the supervisor grants it.
-        if line.stopping:
-            raise Stopped
+        line.stop_if_told()
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    def take() -> None:
+        if signal.getsignal(signal.SIGTERM) is not stop:
+            signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return take
 
 
 def run() -> NoReturn:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -14,7 +15,7 @@ from queue_core.outcomes import Failed
 from queue_core.transitions.claim import Claimable
 from queue_core.worker.books import RunInHand
 from queue_core.worker.frames import LARGEST_FROM_CHILD, Frames
-from queue_core.worker.messages import Hello, NoHello, Report, read_child
+from queue_core.worker.messages import Message, read_child
 
 START_SECONDS: Final = 60.0
 """How long a child may take to import its code and say hello."""
@@ -30,12 +31,25 @@ class Child:
     offers: tuple[Claimable, ...] | None
     """What its code handles; None until it has said hello."""
     run: RunInHand | None
+    """The run that goes on."""
+    ahead: deque[RunInHand]
+    """The runs that begin after it, in their order."""
+    lead: int
+    """How many runs it has ended since it was last idle."""
+    lead_seconds: float
+    """How long these took, as it says."""
+    lead_began: float
+    noted: RunInHand | None
+    """The run of which the heartbeat knows that it goes on."""
+    recalled: bool
+    """Whether it was asked to give back what has not begun, and has not answered."""
     verdict: Failed | None
     """How its run ended, whatever it says from now on."""
     served: int
     kill_at: float
     """When it is killed unless something happens before (monotonic)."""
     hung_up: bool
+    killed: bool
 
     def __init__(self, jobs: str, environment: Mapping[str, str]) -> None:
         """Start the process in a group of its own, with one end of a new line."""
@@ -59,23 +73,63 @@ class Child:
         self.pid = self._process.pid
         self.offers = None
         self.run = None
+        self.ahead = deque()
+        self.lead = 0
+        self.lead_seconds = 0.0
+        self.lead_began = 0.0
+        self.recalled = False
+        self.noted = None
         self.verdict = None
         self.served = 0
         self.kill_at = time.monotonic() + START_SECONDS
         self.hung_up = False
-        self._killed = False
+        self.killed = False
         self._unsent = bytearray()
         self._frames = Frames(LARGEST_FROM_CHILD)
 
     @property
     def is_idle(self) -> bool:
         """Whether it could take a run now."""
-        return not (self.offers is None or self.run or self.hung_up or self._killed)
+        return not (self.offers is None or self.run or self.recalled or self.hung_up or self.killed)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether it could take runs behind the one that goes on."""
+        return not (
+            self.run is None or self.verdict or self.recalled or self.hung_up or self.killed
+        )
+
+    @property
+    def runs(self) -> list[RunInHand]:
+        """The runs in its hands, the one that goes on first."""
+        return [self.run, *self.ahead] if self.run else []
 
     @property
     def has_unsent(self) -> bool:
         """Whether it has yet to take what was said to it."""
         return bool(self._unsent)
+
+    def give(self, run: RunInHand, frame: bytes) -> None:
+        """Hand over a run with the next `send`: it begins when all that it has are over."""
+        self._unsent += frame
+        if self.run:
+            self.ahead.append(run)
+        else:
+            run.begin()
+            self.run = run
+            self.lead = 0
+            self.lead_seconds = 0.0
+            self.lead_began = time.monotonic()
+
+    def next_run(self, seconds: float) -> None:
+        """Note that the run is over, and that the one behind it has begun if there is one."""
+        self.run = self.ahead.popleft() if self.ahead else None
+        if self.run:
+            self.run.begin()
+        self.verdict = None
+        self.served += 1
+        self.lead += 1
+        self.lead_seconds += seconds
 
     def say(self, frame: bytes) -> None:
         """Send a frame, or as much of it as the line takes now; `send` goes on with the rest."""
@@ -92,9 +146,9 @@ class Child:
         except OSError:
             self._unsent.clear()  # it is ending; its death says the rest
 
-    def hear(self) -> list[Hello | NoHello | Report]:
+    def hear(self) -> list[Message]:
         """Return what has arrived, without waiting. Raises FrameError for what is no message."""
-        messages: list[Hello | NoHello | Report] = []
+        messages: list[Message] = []
         for _ in range(_MOST_PIECES):
             try:
                 data = self.line.recv(_PIECE)
@@ -110,7 +164,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill it at once, and all that its handlers started."""
-        self._killed = True
+        self.killed = True
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
 

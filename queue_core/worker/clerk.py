@@ -1,81 +1,22 @@
-"""The clerk: a thread with a connection of its own that claims runs and stores how they ended.
-
-What ended stays with it until the database has it, however long that takes.
-"""
+"""The clerk: a thread with a connection of its own that claims runs and stores how they ended."""
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-import psycopg
-
-from queue_core.database import rows
-from queue_core.outcomes import Completed, Deferred, Failed, Moved, Unreadable
-from queue_core.queries.runs import own_record
-from queue_core.transitions.claim import Claimable, Claimed, claim
-from queue_core.transitions.complete import complete
-from queue_core.transitions.defer import defer
-from queue_core.transitions.dispute import dispute
-from queue_core.transitions.fail import fail
-from queue_core.transitions.give_back import give_back
-from queue_core.transitions.set_aside import set_aside
 from queue_core.worker import logs
-from queue_core.worker.books import Finished, Key, Returned
-from queue_core.worker.link import LOCKED, Link, is_bad_value
+from queue_core.worker.books import Finished, Key
+from queue_core.worker.claimer import Claimer
+from queue_core.worker.link import LOCKED, Link
+from queue_core.worker.outbox import BATCH, Outbox
+from queue_core.worker.requests import Claims, Connection, Request
 
-BATCH: Final = 256
+MOST_WITH_CLAIM: Final = 2 * BATCH
+"""Runs stored in one commit with a claim; more of them lie there after an outage alone."""
 AGAIN_SECONDS: Final = 0.2
 """Between tries to store what others had locked."""
-UNSTORABLE: Final = Failed("result could not be stored", retryable=False)
-
-Connection = psycopg.Connection[dict[str, object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Asks for up to `free` runs of these names, from queues as their caps allow.
-
-    `queues` maps queues to caps (None: no cap), empty for all queues; `used` counts the
-    runs in hand by queue.
-    """
-
-    free: int
-    offers: Sequence[Claimable]
-    queues: Mapping[str, int | None]
-    used: Mapping[str, int]
-
-
-@dataclass(slots=True)
-class Claims:
-    """What came of a request: the runs that are ours now, even where it broke off."""
-
-    taken: list[Claimed] = field(default_factory=list[Claimed])
-
-
-@dataclass(frozen=True, slots=True)
-class _Id:
-    """A row that is only an id."""
-
-    id: UUID
-
-
-LOCKED_BY_OTHERS = """
-SELECT running.id
-FROM countersign.running
-WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
-EXCEPT
-SELECT free.id
-FROM (
-    SELECT running.id
-    FROM countersign.running
-    WHERE running.id = ANY(%(ids)s) AND running.worker = %(worker)s
-    FOR UPDATE SKIP LOCKED
-) AS free
-"""
 
 
 class Clerk(threading.Thread):
@@ -91,12 +32,12 @@ class Clerk(threading.Thread):
         """Prepare the thread; `reconnected` is called after a lost connection came back."""
         super().__init__(name="countersign-clerk", daemon=True)
         self._link = link
-        self._worker = worker
+        self.claimer = Claimer(worker)
         self._tell = tell
         self._reconnected = reconnected
         self._news = threading.Condition()
         self._has_news = False
-        self._outbox: dict[Key, Finished] = {}
+        self._outbox = Outbox(link, worker)
         self._request: Request | None = None
         self._farewell: Callable[[Connection], None] | None = None
         self._give_up_at = 0.0
@@ -105,19 +46,22 @@ class Clerk(threading.Thread):
     def store(self, ended: Sequence[Finished]) -> None:
         """Keep what ended until the database has it."""
         with self._news:
-            self._outbox |= {each.key: each for each in ended}
+            self._outbox.put(ended)
             self._wake()
 
-    def ask(self, request: Request) -> None:
-        """Ask for runs; answered once, whatever happens. One request at a time."""
+    def ask(self, request: Request, ended: Sequence[Finished] = ()) -> None:
+        """Ask for runs and store what ended, in one commit where nothing is in the way.
+
+        Answered once, whatever happens. One request at a time.
+        """
         with self._news:
+            self._outbox.put(ended)
             self._request = request
             self._wake()
 
     def keys(self) -> set[Key]:
         """Return the runs that the database has yet to take."""
-        with self._news:
-            return set(self._outbox)
+        return self._outbox.keys()
 
     def close(self, farewell: Callable[[Connection], None], give_up_at: float) -> None:
         """End the thread: store all there is, then do `farewell`, until both are done.
@@ -154,7 +98,7 @@ class Clerk(threading.Thread):
             self._has_news = False
 
     def _patience(self) -> float | None:
-        if not self._outbox and self._farewell is None:
+        if not self.keys() and self._farewell is None:
             return None
         return max(self._link.wait_seconds(), AGAIN_SECONDS)
 
@@ -163,15 +107,20 @@ class Clerk(threading.Thread):
         claims = Claims()
         with self._news:
             request, self._request = self._request, None
+            ended = self._outbox.contents()
         try:
             conn = self._open()
-            self._store_all(conn)
-            if request:
-                self._claim(conn, request, claims)
+            if request and 0 < len(ended) <= MOST_WITH_CLAIM:
+                self._store_and_claim(conn, request, ended, claims)
+            else:
+                self._outbox.store(conn, ended)
+                if request:
+                    self._claim(conn, request, claims)
             done = self._say_farewell(conn)
             self._link.worked()
         except Exception as error:  # noqa: BLE001 - what ended is kept, and tried again
             self._stumble(error)
+            claims.broke_off = True
             done = False
         finally:
             if request:
@@ -181,12 +130,13 @@ class Clerk(threading.Thread):
     def _open(self) -> Connection:
         conn = self._link.open()
         if self._lost:
-            logs.info("the database is back", unstored=len(self._outbox))
+            logs.info("the database is back", unstored=len(self.keys()))
             self._lost = False
             self._reconnected()
         return conn
 
     def _stumble(self, error: Exception) -> None:
+        self.claimer.forget()
         lost = self._link.failed(error)
         if isinstance(error, LOCKED):
             return
@@ -194,135 +144,36 @@ class Clerk(threading.Thread):
             logs.warning("storing or claiming failed", cause=logs.cause(error), lost=lost)
         self._lost = True
 
-    def _claim(self, conn: Connection, request: Request, claims: Claims) -> None:
-        """Claim until the slots are full or nothing is left, never past a queue's cap."""
-        used = dict(request.used)
-        free = request.free
-        while free > 0:
-            queues, count = open_queues(request.queues, used, free)
-            if count == 0:
-                return
-            taken = claim(
-                conn, worker=self._worker, names=request.offers, queues=queues, count=count
-            )
-            claims.taken += taken
-            if len(taken) < count:
-                return
-            free -= count
-            for each in taken:
-                used[each.queue] = used.get(each.queue, 0) + 1
-
-    def _store_all(self, conn: Connection) -> None:
-        with self._news:
-            waiting = sorted(self._outbox.values(), key=_kind)
-        trouble: list[Exception] = []
-        for _, alike in groupby(waiting, key=_kind):
-            batch = list(alike)
-            for start in range(0, len(batch), BATCH):
-                self._store(conn, batch[start : start + BATCH], trouble)
-        if trouble:
-            raise trouble[0]
-
-    def _store(self, conn: Connection, batch: list[Finished], trouble: list[Exception]) -> None:
-        """Store runs that ended alike; where one spoils it for all, each by itself."""
+    def _store_and_claim(
+        self, conn: Connection, request: Request, ended: Sequence[Finished], claims: Claims
+    ) -> None:
+        """Store what ended and claim what is next in one commit, or one by one if that fails."""
+        taken = Claims()
         try:
-            moved = _move(conn, self._worker, batch)
-            self._forget(batch, {Key(each.id, each.attempt): each.state for each in moved})
-            self._look_into(conn, [each for each in batch if each.key in self.keys()])
+            with conn.transaction():
+                moved = self._outbox.move(conn, ended)
+                self._claim(conn, request, taken)
         except Exception as error:
             if self._link.is_lost(error):
                 raise
-            if len(batch) > 1:
-                singles = self._unlocked(conn, batch) if isinstance(error, LOCKED) else batch
-                for each in singles:
-                    if each.key in self.keys():
-                        self._store(conn, [each], trouble)
-            elif is_bad_value(error):
-                self._replace(batch[0], error)
-            elif not isinstance(error, LOCKED):
-                trouble.append(error)
+            self.claimer.forget()
+            is_locked = isinstance(error, LOCKED)
+            self._outbox.store(conn, self._outbox.unlocked(conn, ended) if is_locked else ended)
+            self._claim(conn, request, claims)
+        else:
+            claims.taken += taken.taken
+            self._outbox.settle(conn, ended, moved)
 
-    def _unlocked(self, conn: Connection, batch: Sequence[Finished]) -> list[Finished]:
-        """Return the runs that nobody else has locked; the others stay for the next round."""
-        parameters = {"ids": [each.key.id for each in batch], "worker": self._worker}
-        locked = {row.id for row in rows(conn, LOCKED_BY_OTHERS, parameters, _Id)}
-        return [each for each in batch if each.key.id not in locked]
-
-    def _look_into(self, conn: Connection, absent: Sequence[Finished]) -> None:
-        """Settle runs that the database no longer had under us: stored before, or taken from us."""
-        if not absent:
-            return
-        begun = [each for each in absent if not isinstance(each.ending, Returned)]
-        recorded = own_record(conn, self._worker, [each.key for each in begun])
-        disputed = [each for each in begun if each.key not in recorded]
-        if disputed:
-            dispute(conn, self._worker, [each.report() for each in disputed])
-        self._forget(disputed, dict.fromkeys((each.key for each in disputed), "lost its claim"))
-        self._forget(absent, dict.fromkeys((each.key for each in absent), "as recorded"))
-
-    def _replace(self, each: Finished, error: Exception) -> None:
-        """Let a run whose ending cannot be stored fail for good, saying so."""
-        if each.ending == UNSTORABLE:
-            return
-        logs.error("an ending could not be stored", cause=logs.cause(error), **_named(each))
-        with self._news:
-            self._outbox[each.key] = replace(each, ending=UNSTORABLE)
-            self._wake()
-
-    def _forget(self, batch: Sequence[Finished], states: Mapping[Key, str]) -> None:
-        with self._news:
-            stored = [each for each in batch if each.key in states and each.key in self._outbox]
-            for each in stored:
-                del self._outbox[each.key]
-        # A line for each that completed would bury the ones that somebody should see.
-        for each in [each for each in stored if states[each.key] != "completed"]:
-            facts = {"outcome": _outcome(each), "seconds": _rounded(each.seconds)}
-            logs.info("run ended", **_named(each), **facts, state=states[each.key])
+    def _claim(self, conn: Connection, request: Request, claims: Claims) -> None:
+        """Claim for the slots that are free, then what may be claimed ahead behind those runs."""
+        more: Request | None = request
+        while more:
+            taken = self.claimer.claim(conn, more)
+            claims.taken += taken
+            more = more.ahead_of(taken)
 
     def _say_farewell(self, conn: Connection) -> bool:
         if self._farewell is None or self.keys():
             return False
         self._farewell(conn)
         return True
-
-
-def open_queues(
-    caps: Mapping[str, int | None], used: Mapping[str, int], free: int
-) -> tuple[list[str] | None, int]:
-    """Return the queues with room, and how many runs cannot take any of them past its cap."""
-    if not caps:
-        return None, free
-    room = {queue: free if cap is None else cap - used.get(queue, 0) for queue, cap in caps.items()}
-    queues = [queue for queue, left in room.items() if left > 0]
-    return queues, min([free, *(room[queue] for queue in queues)]) if queues else 0
-
-
-def _move(conn: Connection, worker: UUID, batch: Sequence[Finished]) -> list[Moved]:
-    """Do the one transition that belongs to how these runs ended."""
-    match batch[0].ending:
-        case Completed():
-            return complete(conn, worker, [each.report() for each in batch])
-        case Failed():
-            return fail(conn, worker, [each.report() for each in batch])
-        case Deferred():
-            return defer(conn, worker, [each.report() for each in batch])
-        case Unreadable():
-            return set_aside(conn, worker, [each.report() for each in batch])
-        case Returned():
-            return give_back(conn, worker, [each.key for each in batch])
-
-
-def _kind(each: Finished) -> str:
-    return type(each.ending).__name__
-
-
-def _outcome(each: Finished) -> str:
-    return each.ending.outcome if isinstance(each.ending, Failed) else _kind(each).lower()
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
-
-
-def _named(each: Finished) -> dict[str, object]:
-    return {"job": each.key.id, "name": each.name, "attempt": each.key.attempt}

@@ -17,7 +17,8 @@ from queue_core.outcomes import (
     Unreadable,
     storable,
 )
-from queue_core.registry import DeferRun, Handler, PermanentError, Registry, RetryAfter, Run
+from queue_core.registry import Handler, Registry
+from queue_core.run import DeferRun, PermanentError, RetryAfter, Run
 from queue_core.worker.describe import describe
 from queue_core.worker.messages import JobMessage
 

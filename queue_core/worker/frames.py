@@ -10,6 +10,8 @@ LARGEST_TO_CHILD: Final = 16 * 1024 * 1024
 LARGEST_FROM_CHILD: Final = 1024 * 1024
 """Bytes. A result of 64 KiB, a traceback or the names of a registry fit many times."""
 _LENGTH: Final = struct.Struct("!I")
+# Escapes to ASCII, so that halves of surrogate pairs pass as they are.
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 Frame = dict[str, object]
 
@@ -20,8 +22,7 @@ class FrameError(Exception):
 
 def encode(frame: Mapping[str, object], limit: int) -> bytes:
     """Return `frame` as bytes; FrameError where its JSON is over `limit` bytes."""
-    # Escaped to ASCII, so that halves of surrogate pairs pass as they are.
-    body = json.dumps(frame, separators=(",", ":")).encode()
+    body = _JSON.encode(frame).encode()
     if len(body) > limit:
         raise FrameError("the frame is too large")
     return _LENGTH.pack(len(body)) + body

@@ -1,5 +1,6 @@
 """Maintenance: a thread with a connection of its own for what no run waits for."""
 
+import math
 import random
 import threading
 import time
@@ -7,19 +8,26 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from queue_core import fleet
+from queue_core import fleet, handlers, schedules, seals
 from queue_core.database import execute
 from queue_core.migrate import MAKE_PARTITIONS
+from queue_core.tallies import fold
 from queue_core.transitions import promote as promotion
 from queue_core.transitions import recover as recovery
 from queue_core.worker import logs
-from queue_core.worker.clerk import Connection
+from queue_core.worker.claimer import Claimer
+from queue_core.worker.crew import Crew
 from queue_core.worker.heartbeat import Heartbeat
 from queue_core.worker.link import LOCKED, Link
 from queue_core.worker.processes import can_judge, is_gone
+from queue_core.worker.requests import Connection
 
 EVERY_SECONDS: Final = 1.0
 PARTITIONS_SECONDS: Final = 3_600.0
+SEAL_SECONDS: Final = 5.0
+ARCHIVE_SECONDS: Final = 60.0
+SHORTEST_PAUSE: Final = 0.01
+FOLD_SECONDS: Final = 10.0
 MOST_BATCHES: Final = 20
 """Of one chore in a row, so that no chore keeps the others waiting for long."""
 
@@ -33,7 +41,10 @@ class Maintenance(threading.Thread):
         worker: UUID,
         identity: fleet.Identity,
         stale_after: float,
+        *,
         heartbeat: Heartbeat,
+        crew: Crew,
+        claimer: Claimer,
     ) -> None:
         super().__init__(name="countersign-maintenance", daemon=True)
         self._link = link
@@ -41,29 +52,57 @@ class Maintenance(threading.Thread):
         self._identity = identity
         self._stale_after = stale_after
         self._heartbeat = heartbeat
+        self._schedules = crew.schedules
+        self._handlers = crew.handlers
+        self._declared: tuple[handlers.Declared, ...] = ()
+        self._tick_at = math.inf
+        self._archive_at = 0.0
+        self._line = promotion.Line()
+        self._probe = claimer.probe
         self._over = threading.Event()
+        self._draining = False
+        self._said_draining = False
         self._partitions_at = 0.0
+        self._seal_at = 0.0
+        self._fold_at = 0.0
         self._troubled: set[str] = set()
 
     def run(self) -> None:
-        """Do all chores at once, then every second or so."""
+        """Do all chores at once, then every second or so; tick schedules when they are due."""
         chores: tuple[Callable[[Connection], None], ...] = (
             self._promote,
+            self._declare_handlers,
+            self._say_draining,
+            self._tick_schedules,
+            self._archive_schedules,
+            self._probe,
             self._bury_dead,
             self._bury_stale,
             self._recover,
             self._make_partitions,
+            self._seal,
+            self._fold_tallies,
         )
         while not self._over.is_set():
             for chore in chores:
                 self._do(chore)
-            spread = random.uniform(0.8, 1.2)  # noqa: S311 - parts a crowd, guards nothing
-            self._over.wait(EVERY_SECONDS * spread)
+            self._rest()
         self._link.close()
+
+    def drain(self) -> None:
+        """Have the worker's row say, with the next round, that it takes no more jobs."""
+        self._draining = True
 
     def stop(self) -> None:
         """Begin no further round."""
         self._over.set()
+
+    def _rest(self) -> None:
+        spread = random.uniform(0.8, 1.2)  # noqa: S311 - parts a crowd, guards nothing
+        ends = time.monotonic() + EVERY_SECONDS * spread
+        while time.monotonic() < ends and not self._over.wait(pause(ends, self._tick_at)):
+            if time.monotonic() >= self._tick_at:
+                self._do(self._tick_schedules)
 
     def _do(self, chore: Callable[[Connection], None]) -> None:
         name = chore.__name__.strip("_").replace("_", " ")
@@ -82,8 +121,32 @@ class Maintenance(threading.Thread):
 
     def _promote(self, conn: Connection) -> None:
         for _ in range(MOST_BATCHES):
-            if promotion.promote(conn) < promotion.BATCH:
+            if promotion.promote(conn, line=self._line) < promotion.BATCH:
                 return
+
+    def _declare_handlers(self, conn: Connection) -> None:
+        """Write what the code says of its names: once, and again when a child has newer code."""
+        declared = self._handlers()
+        if declared != self._declared:
+            handlers.declare(conn, self._worker, declared)
+            self._declared = declared
+
+    def _say_draining(self, conn: Connection) -> None:
+        if self._draining and not self._said_draining:
+            fleet.drain(conn, self._worker)
+            self._said_draining = True
+
+    def _tick_schedules(self, conn: Connection) -> None:
+        self._tick_at = math.inf  # where it fails, the next round tries again
+        due_in = schedules.tick(conn, self._schedules()).due_in
+        self._tick_at = time.monotonic() + due_in
+
+    def _archive_schedules(self, conn: Connection) -> None:
+        if time.monotonic() >= self._archive_at:
+            archived = schedules.archive_schedules(conn, self._schedules())
+            self._archive_at = time.monotonic() + ARCHIVE_SECONDS
+            if archived:
+                logs.info("schedules archived that no code has any more", schedules=archived)
 
     def _bury_dead(self, conn: Connection) -> None:
         """Declare workers of this host lost whose process is gone, however fresh their beat."""
@@ -111,6 +174,23 @@ class Maintenance(threading.Thread):
         if time.monotonic() >= self._partitions_at:
             execute(conn, MAKE_PARTITIONS, {})
             self._partitions_at = time.monotonic() + PARTITIONS_SECONDS
+
+    def _seal(self, conn: Connection) -> None:
+        if time.monotonic() >= self._seal_at:
+            for _ in range(MOST_BATCHES):
+                if not seals.seal(conn):
+                    break
+            self._seal_at = time.monotonic() + SEAL_SECONDS
+
+    def _fold_tallies(self, conn: Connection) -> None:
+        if time.monotonic() >= self._fold_at:
+            fold(conn)
+            self._fold_at = time.monotonic() + FOLD_SECONDS
+
+
+def pause(ends: float, due: float) -> float:
+    """Return the seconds to wait for the earlier of two times (monotonic), never none at all."""
+    return max(SHORTEST_PAUSE, min(ends, due) - time.monotonic())
 
 
 def _tell(lost: list[UUID], why: str) -> None:

@@ -1,9 +1,12 @@
 """What the supervisor and its children say to each other, as values and as frames."""
 
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Final, Literal, cast
 from uuid import UUID
 
+from queue_core.errors import OptionError
+from queue_core.handlers import Declared
 from queue_core.jobs import LONGEST_SECONDS
 from queue_core.outcomes import (
     MAX_RESULT_BYTES,
@@ -16,6 +19,7 @@ from queue_core.outcomes import (
     cut,
     cut_middle,
 )
+from queue_core.rules import SHORTEST_SECONDS, Schedule
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.frames import (
     LARGEST_FROM_CHILD,
@@ -25,8 +29,8 @@ from queue_core.worker.frames import (
     encode,
 )
 
-STOP: Final = encode({"kind": "stop"}, LARGEST_TO_CHILD)
-"""To a child: end the run at once, and yourself after it."""
+RECALL: Final = encode({"kind": "recall"}, LARGEST_TO_CHILD)
+"""To a child: give back the runs that have not begun."""
 END: Final = encode({"kind": "end"}, LARGEST_TO_CHILD)
 """To an idle child: leave in peace."""
 _MAX_NAME_BYTES: Final = 400
@@ -44,9 +48,11 @@ class JobMessage:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """From a child, first: what its code handles, with the defaults of each name."""
+    """From a child, first: what its code handles, its schedules, and what it says of each name."""
 
     offers: tuple[Claimable, ...]
+    schedules: tuple[Schedule, ...] = ()
+    handlers: tuple[Declared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,36 @@ class NoHello:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """From a child: how the run of job `id` ended."""
+    """From a child: how the run of job `id` ended, when it began (`boottime()`), how long it took.
+
+    It is sent before the next run begins, so that the first run without one is the one that
+    goes on.
+    """
 
     id: UUID
     ending: Ending
+    began: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """From a child, when it is asked to: the jobs whose runs have not begun, and never will."""
+
+    ids: tuple[UUID, ...]
+
+
+Message = Hello | NoHello | Report | Dropped
+
+
+def stop_frame(job: UUID) -> bytes:
+    """Return the frame that tells a child to end the run of `job` at once, and itself after it."""
+    return encode({"kind": "stop", "id": str(job)}, LARGEST_TO_CHILD)
+
+
+def read_id(frame: Frame) -> UUID:
+    """Return the job that a frame is about."""
+    return UUID(str(frame["id"]))
 
 
 def job_frame(claimed: Claimed) -> bytes:
@@ -86,35 +118,63 @@ def read_job(frame: Frame) -> JobMessage:
             raise FrameError("the frame is no job")
 
 
-def child_frame(message: Hello | NoHello | Report) -> bytes:
+def child_frame(message: Message) -> bytes:
     """Return the frame in which a child says `message`."""
     match message:
         case Hello():
-            said: dict[str, object] = {"offers": [asdict(offer) for offer in message.offers]}
+            said: dict[str, object] = {
+                "offers": [asdict(offer) for offer in message.offers],
+                "schedules": [_said(schedule) for schedule in message.schedules],
+                "handlers": [asdict(each) for each in message.handlers],
+            }
         case NoHello():
             said = {"why": message.why, "traceback": message.traceback}
         case Report():
             ending = type(message.ending).__name__
-            said = {"id": str(message.id), "ending": ending, **asdict(message.ending)}
+            said = {"id": str(message.id), "ending": ending}
+            said |= {"began": message.began, "took": message.seconds}
+            said |= _fields(message.ending)
+        case Dropped():
+            said = {"ids": [str(each) for each in message.ids]}
     return encode({"kind": type(message).__name__, **said}, LARGEST_FROM_CHILD)
 
 
-def read_child(frame: Frame) -> Hello | NoHello | Report:
+def _said(schedule: Schedule) -> dict[str, object]:
+    first_at = None if schedule.first_at is None else schedule.first_at.isoformat()
+    return {**asdict(schedule), "first_at": first_at}
+
+
+def _fields(ending: Ending) -> dict[str, object]:
+    return {"result": ending.result} if isinstance(ending, Completed) else asdict(ending)
+
+
+def read_child(frame: Frame) -> Message:
     """Return what a child said. Raises FrameError for anything else: a child is not trusted."""
     try:
         return _read_child(frame)
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, OptionError):
         raise FrameError("the frame is no message of a child") from None
 
 
-def _read_child(frame: Frame) -> Hello | NoHello | Report:
+def _read_child(frame: Frame) -> Message:
     match frame:
-        case {"kind": "Hello", "offers": list()}:
-            return Hello(tuple(_offer(offer) for offer in cast("list[Frame]", frame["offers"])))
+        case {
+            "kind": "Report",
+            "id": str(job),
+            "began": float() | None as began,
+            "took": float() as seconds,
+        } if seconds >= 0:
+            return Report(UUID(job), _ending(frame), began, seconds)
+        case {"kind": "Hello", "offers": list(), "schedules": list(), "handlers": list()}:
+            return Hello(
+                tuple(_offer(offer) for offer in cast("list[Frame]", frame["offers"])),
+                tuple(_schedule(each) for each in cast("list[Frame]", frame["schedules"])),
+                tuple(_handler(each) for each in cast("list[Frame]", frame["handlers"])),
+            )
         case {"kind": "NoHello", "why": str(why), "traceback": str(traceback)}:
             return NoHello(cut(why), cut_middle(traceback))
-        case {"kind": "Report", "id": str(job)}:
-            return Report(UUID(job), _ending(frame))
+        case {"kind": "Dropped", "ids": list()}:
+            return Dropped(tuple(UUID(str(each)) for each in cast("list[object]", frame["ids"])))
         case _:
             raise FrameError("the frame is no message of a child")
 
@@ -125,11 +185,64 @@ def _offer(offer: Frame) -> Claimable:
             "name": str(name),
             "attempts": int(attempts),
             "on_lost": "attempts" | "review" as on_lost,
-            "time_limit": float() | int() | None as limit,
-        } if attempts >= 1 and (limit is None or limit > 0):
-            return Claimable(name, attempts, cast("Literal['attempts', 'review']", on_lost), limit)
+            "time_limit": float() | int() | None as time_limit,
+            "limit": int() | None as limit,
+            "safe_to_repeat": bool() as safe,
+        } if (
+            attempts >= 1
+            and (time_limit is None or time_limit > 0)
+            and (limit is None or limit >= 1)
+        ):
+            what = cast("Literal['attempts', 'review']", on_lost)
+            return Claimable(name, attempts, what, time_limit, limit, safe)
         case _:
             raise FrameError("the frame offers no name")
+
+
+def _schedule(schedule: Frame) -> Schedule:
+    match schedule:
+        case {
+            "name": str(name),
+            "every": float(every),
+            "first_at": str() | None as first_at,
+            "job": str(job),
+            "queue": str(queue),
+            "args": str(args),
+            "priority": int(priority),
+            "attempts": int() | None as attempts,
+            "time_limit": float() | None as time_limit,
+        } if SHORTEST_SECONDS <= every <= LONGEST_SECONDS:
+            first = None if first_at is None else datetime.fromisoformat(first_at)
+            return Schedule(name, every, first, job, queue, args, priority, attempts, time_limit)
+        case _:
+            raise FrameError("the frame holds no schedule")
+
+
+def _handler(said: Frame) -> Declared:
+    offer = _offer(said)
+    match said:
+        case {
+            "queue": str(queue),
+            "effects": str() | None as effects,
+            "how_to_check": str() | None as how_to_check,
+            "owner": str() | None as owner,
+            "runbook": str() | None as runbook,
+        }:
+            return Declared(
+                name=offer.name,
+                queue=queue,
+                attempts=offer.attempts,
+                time_limit=offer.time_limit,
+                on_lost=offer.on_lost,
+                safe_to_repeat=offer.safe_to_repeat,
+                limit=offer.limit,
+                effects=effects,
+                how_to_check=how_to_check,
+                owner=owner,
+                runbook=runbook,
+            )
+        case _:
+            raise FrameError("the frame tells of no handler")
 
 
 def _ending(frame: Frame) -> Ending:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from queue_core.errors import OptionError
 from queue_core.jobs import check_name, check_seconds, check_whole
+from queue_core.retention import Keep
 from queue_core.settings import DEFAULT_STALE_SECONDS
 
 DEFAULT_GRACE_SECONDS: Final = 25.0
@@ -28,7 +29,9 @@ class WorkerOptions:
     `jobs` is `MODULE[:REGISTRY]`, imported by the children alone. `queues` maps the
     queues to take from to their caps (None: up to all slots); empty means all queues.
     `processes` is the number of slots. `grace` is how many seconds runs get to end after
-    SIGTERM, `stale_after` after how many silent seconds a worker is lost. Raises OptionError.
+    SIGTERM, `stale_after` after how many silent seconds a worker is lost. `owner_url` is the
+    way of the schema's owner, for retention alone (None: `url`), and `keep` for how long it
+    keeps what ended. Raises OptionError.
     """
 
     url: str = field(repr=False)
@@ -39,6 +42,8 @@ class WorkerOptions:
     name: str | None = None
     stale_after: float = DEFAULT_STALE_SECONDS
     log: Literal["text", "json"] = "text"
+    owner_url: str | None = field(default=None, repr=False)
+    keep: Keep = field(default_factory=Keep)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is started."""

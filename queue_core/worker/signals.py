@@ -4,9 +4,12 @@ import math
 import signal
 import socket
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
 from typing import Final
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 SAME_REQUEST_SECONDS: Final = 1.0
 """SIGINT and SIGTERM so close together are one request: a terminal and a manager each sent one."""
@@ -22,17 +25,24 @@ class Signals:
         self.ears.setblocking(False)
         self._mouth.setblocking(False)
 
-    def catch(self) -> None:
-        """Take over SIGTERM, SIGINT, SIGHUP and SIGCHLD, for the rest of the process's life.
+    def catch(self) -> dict[int, Handler]:
+        """Take over SIGTERM, SIGINT, SIGHUP and SIGCHLD; returns what was there before.
 
         SIGHUP, of a terminal that went away, is a request to stop unless it is ignored (nohup).
-        They stay with us after the worker's end, so that an impatient second Ctrl-C does not
-        break off what is done at the exit of the process.
+        In a process that is nothing but a worker they stay with us after its end, so that an
+        impatient second Ctrl-C does not break off what is done at the exit of the process.
         """
+        before: dict[int, Handler] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._take)
+                before[number] = signal.signal(number, self._take)
         signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        return before
+
+    def restore(self, before: Mapping[int, Handler]) -> None:
+        """Give the signals back."""
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def release(self) -> None:
         """Stop waking."""

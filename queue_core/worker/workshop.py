@@ -14,6 +14,9 @@ from queue_core.worker.signals import Signals
 LOOK_SECONDS: Final = 0.5
 """The longest wait: waiting does not count the time that the machine was suspended."""
 
+NAP_SECONDS: Final = 0.001
+"""Before children are heard that have runs ahead, so that several reports are heard at once."""
+
 
 class Workshop:
     """For the main thread alone, whose end would be the children's."""
@@ -39,6 +42,8 @@ class Workshop:
 
     def wait(self, until: float) -> None:
         """Wait until something is said or `until` (monotonic), and hear it."""
+        if self.crew.is_ahead():
+            time.sleep(NAP_SECONDS)
         until = min(until, self.crew.next_look())
         if not self.signals.stops:
             until = min(until, self.crew.next_start())

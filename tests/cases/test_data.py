@@ -24,7 +24,7 @@ from queue_core.backoff import backoff, jittered
 from queue_core.errors import DeclarationError
 from queue_core.jobs import decode
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
-from queue_core.queries.jobs import job as facts
+from queue_core.queries.facts import job as facts
 from queue_core.queries.jobs import list_jobs
 from queue_core.queries.runs import runs_of
 from queue_core.transitions.claim import Claimable, claim

@@ -1,6 +1,5 @@
 """Cases from the field: migrations beside traffic, forks, and history that holds nothing up."""
 
-import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,19 +8,10 @@ from typing import Any
 import pytest
 
 from queue_core import SchemaError, enqueue, migrate
-from queue_core.queries import migrations
 from queue_core.transitions.claim import Claimable, claim
+from tests import schemas
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch) -> Path:
-    """Give a copy of the migrations that the code takes for its own, to be added to."""
-    copy = tmp_path / "migrations"
-    shutil.copytree(ROOT / "migrations", copy)
-    monkeypatch.setattr(migrations, "_folder", lambda: copy)
-    return copy
+folder = schemas.folder
 
 
 def test_case_76_a_migration_beside_live_traffic_waits_and_holds_nobody_up_for_long(
@@ -72,10 +62,12 @@ SELECT pg_constraint.conrelid::regclass::text AS child,
     pg_constraint.confrelid::regclass::text AS parent
 FROM pg_constraint
 WHERE pg_constraint.connamespace = 'countersign'::regnamespace AND pg_constraint.contype = 'f'
+ORDER BY child
 """
 
 
 def test_case_79_no_row_of_history_refers_to_a_workers_or_a_jobs(conn) -> None:
     assert conn.execute(REFERENCES).fetchall() == [
-        {"child": "countersign.sessions", "parent": "countersign.operators"}
+        {"child": "countersign.schedules", "parent": "countersign.schedule_versions"},
+        {"child": "countersign.sessions", "parent": "countersign.operators"},
     ]

@@ -15,7 +15,7 @@ from queue_core import NewJob, cancel, enqueue, enqueue_many, fleet, retry
 from queue_core.outcomes import Completed, Failed, RunReport
 from queue_core.queries.acts import acts_of
 from queue_core.queries.counts import counts
-from queue_core.queries.jobs import job as facts
+from queue_core.queries.facts import job as facts
 from queue_core.queries.runs import runs_of
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete

@@ -7,18 +7,22 @@ from uuid import UUID
 import psycopg
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, StorageState
 from psycopg.rows import DictRow, dict_row
 
 from console import database as connections
-from queue_core import embedded
+from queue_core import embedded, fleet
 from queue_core.queries import acts, places
+from queue_core.transitions.recover import recover
 from tests.conftest import Database, Made, make_database
 from tests.console import scenes
+from tests.console.browsing import holding, opening
 from tests.console.people import Person
 from tests.console.scenes import Conn, Scene
 from tests.console.screens import browser
 from tests.console.serving import console_on, served
+
+STALE = "UPDATE countersign.workers SET lost_at = now(), lost_rule = %s WHERE id = %s"
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +78,12 @@ def alice(app: Flask) -> Person:
 
 
 @pytest.fixture(scope="session")
+def root(app: Flask) -> Person:
+    """Give an admin who stays signed in."""
+    return Person(app, "ops:root")
+
+
+@pytest.fixture(scope="session")
 def viola(app: Flask) -> Person:
     """Give a viewer who stays signed in."""
     return Person(app, "ops:viola")
@@ -99,6 +109,29 @@ def job_at(job_in: Callable[..., Made], books: Conn) -> Callable[..., UUID]:
 
 
 @pytest.fixture
+def lost(job_in: Callable[..., Made], books: Conn) -> Callable[[str], UUID]:
+    """Give a function that loses a running job to review, with a worker lost by some rule."""
+
+    def lose(rule: str) -> UUID:
+        made = job_in(books, "running", on_lost="review")
+        match rule:
+            case "stopped":
+                fleet.stop(books, made.worker)
+            case "no row":
+                books.execute(
+                    "UPDATE countersign.running SET worker = job_id FROM (SELECT "
+                    "gen_random_uuid() AS job_id) AS made WHERE id = %s",
+                    [made.id],
+                )
+            case _:
+                books.execute(STALE, [rule, made.worker])
+        recover(books, limit=1_000)
+        return made.id
+
+    return lose
+
+
+@pytest.fixture
 def stands(books: Conn) -> Callable[[UUID], tuple[str, list[str]]]:
     """Give a function that says where a job stands, and which acts there are on it."""
 
@@ -121,3 +154,24 @@ def chromium() -> Iterator[Browser]:
     """Start the machine's own Chromium, for the tests of a module."""
     with browser() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def cookies(app: Flask) -> Callable[[str], StorageState]:
+    """Give a function that signs somebody in, once for a module, and returns their cookies."""
+    kept: dict[str, str] = {}
+
+    def of(code: str) -> StorageState:
+        kept[code] = kept.get(code) or Person(app, code).cookie()
+        return holding(kept[code])
+
+    return of
+
+
+@pytest.fixture
+def opened(
+    chromium: Browser, address: str, cookies: Callable[[str], StorageState]
+) -> Iterator[Callable[..., Page]]:
+    """Give a function that opens a page; whatever the browser complains of fails the test."""
+    with opening(chromium, address, cookies) as open_page:
+        yield open_page

@@ -84,9 +84,18 @@ class Person:
 
     def form(self, job: UUID, verb: str) -> dict[str, str]:
         """Return the form of an act, as the job's page has it."""
-        return forms(self.get(f"/jobs/{job}"))[f"/jobs/{job}/{verb}"]
+        return forms(self.get(f"/jobs/{job}?form={verb}"))[f"/jobs/{job}/{verb}"]
 
     def act(self, job: UUID, verb: str, **changed: str) -> TestResponse:
         """Open the job's page, give a reason, change these fields, and press the button."""
         fields = {**self.form(job, verb), "reason": "deploy_error", **changed}
         return self.post(f"/jobs/{job}/{verb}", fields)
+
+    def show(self, noun: str, name: str) -> TestResponse:
+        """Open the page of a queue or schedule."""
+        return self.get(f"/{noun}/show", query_string={"name": name})
+
+    def act_on(self, noun: str, name: str, verb: str, **fields: Any) -> TestResponse:
+        """Open the page of a queue or schedule, fill in these fields, and press the button."""
+        address = f"/{noun}/{verb.replace('_', '-')}"
+        return self.post(address, {**forms(self.show(noun, name))[address], **fields})

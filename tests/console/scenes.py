@@ -1,25 +1,32 @@
-"""A made-up shop's queue, brought about by the moves that lead there, for tests and screenshots."""
+"""A night in a shop's queue, brought about by the moves that lead there, to be looked at."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
-from uuid import UUID
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID, uuid4
 
-import psycopg
-from pydantic import BaseModel
-
-from queue_core import NewJob, Registry, cancel, enqueue_many, fleet, operators, release, retry
-from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
-from queue_core.transitions.claim import Claimable, claim
+from queue_core import (
+    cancel,
+    fleet,
+    handlers,
+    operators,
+    pause_queue,
+    pause_schedule,
+    release,
+    retry,
+    seals,
+    tick_schedules,
+)
+from queue_core.outcomes import Completed, Failed, RunReport, Unreadable
+from queue_core.rules import Schedule
 from queue_core.transitions.complete import complete
 from queue_core.transitions.dispute import dispute
-from queue_core.transitions.fail import fail
 from queue_core.transitions.recover import recover
-from queue_core.transitions.set_aside import set_aside
-from tests.conftest import CANARY
-
-Conn = psycopg.Connection[dict[str, object]]
+from tests.console import night
+from tests.console.night import Attempt, Past
+from tests.console.shop import GIVEN, HANDLERS, NAUGHTY, NAUGHTY_HANDLER, Conn, Shop, declared
 
 PASSWORD = "correct horse battery"
 CODES: Final[Mapping[str, operators.Role]] = {
@@ -28,7 +35,7 @@ CODES: Final[Mapping[str, operators.Role]] = {
     "ops:bob": "operator",
     "ops:viola": "viewer",
 }
-NAUGHTY = "<img src=x onerror=alert(1)> {{4813*7919}} \"'&%00 javascript:alert(1)"
+VIA: Final = "console:7d0f3c1e-52a8-4d4b-9f0a-3b61c2e8d915"
 HOSTILE = f"{NAUGHTY} \u202egnp.exe\u202c </script>"
 """As an error, where direction marks get through, which no name can hold."""
 TRACEBACK = """Traceback (most recent call last):
@@ -38,21 +45,6 @@ TRACEBACK = """Traceback (most recent call last):
     raise ProviderError(response.status, response.reason)
 shop.payments.provider.ProviderError: 502 Bad Gateway
 """
-NAMES = ("charge_card", "send_invoice", "export_ledger", "resize_image", "sync_stock", NAUGHTY)
-
-
-class Order(BaseModel):
-    """What every job of the shop takes."""
-
-    order: str
-
-
-def declared() -> Registry:
-    """Declare the shop's names, for as long as what this returns is kept."""
-    jobs = Registry()
-    for name in NAMES:
-        jobs.declare(name, schema=Order)
-    return jobs
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,12 @@ class Scene:
     stopping: UUID
     completed: UUID
     cancelled: UUID
+    purged: UUID
     spare: tuple[UUID, ...]
+    worker: UUID
+    lost_worker: UUID
+    draining_worker: UUID
+    bulk: UUID
 
 
 def add_operators(conn: Conn) -> None:
@@ -86,130 +83,69 @@ def add_operators(conn: Conn) -> None:
         )
 
 
-class Shop:
-    """A worker of the shop, and what it does with the jobs it is given."""
+def stage(
+    conn: Conn, *, completed: int = 118, given: Mapping[str, object] = GIVEN, hostile: bool = True
+) -> Scene:
+    """Bring about one job of every kind, on an owner's connection in autocommit.
 
-    def __init__(self, conn: Conn, *, host: str = "pay-3", pid: int = 4121) -> None:
-        self.conn = conn
-        self.worker = fleet.register(
-            conn, fleet.Identity(host, pid, "boot-1", "pid:[1]", "0.1.0", [], 8)
-        )
-
-    def ask(self, name: str, queue: str, count: int = 1, **options: Any) -> list[UUID]:
-        """Ask for jobs and return their ids."""
-        new = [NewJob(name, {"order": CANARY}, queue=queue, **options) for _ in range(count)]
-        return [job.id for job in enqueue_many(self.conn, new)]
-
-    def claim(
-        self,
-        ids: Sequence[UUID],
-        *,
-        attempts: int = 1,
-        on_lost: Literal["attempts", "review"] = "attempts",
-    ) -> None:
-        """Claim exactly these jobs, whatever else is ready, and tell of their start."""
-        with self.alone(ids):
-            names = [Claimable(name, attempts, on_lost) for name in NAMES]
-            got = claim(self.conn, worker=self.worker, names=names, count=len(ids))
-        assert {run.id for run in got} == set(ids)
-        started = [fleet.Started(run.id, run.attempt, 4_180, 0.0) for run in got]
-        fleet.beat(self.conn, self.worker, started)
-
-    def end(self, job: UUID, ending: Ending, *, attempt: int = 1, wait: float = 0.0) -> None:
-        """End a run that was claimed."""
-        report = [RunReport(job, attempt, ending, seconds=2.4, child_pid=4_180, wait=wait)]
-        match ending:
-            case Completed():
-                complete(self.conn, self.worker, report)
-            case Unreadable():
-                set_aside(self.conn, self.worker, report)
-            case _:
-                fail(self.conn, self.worker, report)
-
-    @contextmanager
-    def alone(self, ids: Sequence[UUID]) -> Iterator[None]:
-        """Keep the other ready jobs out of the way of a claim."""
-        self.conn.execute(
-            "CREATE TEMP TABLE others AS SELECT * FROM countersign.ready WHERE id <> ALL(%s)",
-            [list(ids)],
-        )
-        self.conn.execute("DELETE FROM countersign.ready WHERE id <> ALL(%s)", [list(ids)])
-        yield
-        self.conn.execute("INSERT INTO countersign.ready SELECT * FROM others")
-        self.conn.execute("DROP TABLE others")
-
-
-def stage(conn: Conn, *, completed: int = 118) -> Scene:
-    """Bring about one job of every kind, on an owner's connection in autocommit."""
+    Acts come about in the order of their times, which `night` sets afterwards. `hostile` is
+    whether names, errors and what is declared of a handler mean ill, too.
+    """
     _jobs = declared()
     conn.execute("SET synchronous_commit = off")
-    shop = Shop(conn)
-    gone = Shop(conn, host="pay-1", pid=977)
-    other = Shop(conn, host="mail-2", pid=30_551)
-    review, crashed, disputed, unreadable = _to_review(conn, shop, gone)
-    failed, uncertain, hostile, *spare = _to_failed(shop)
-    told = _told(conn, shop)
-    retrying, later, ready, cancelled = _queued(conn, shop)
-    done = shop.ask("resize_image", "media", completed)
-    shop.claim(done)
-    reports = [RunReport(job, 1, Completed('{"bytes": 48211}'), seconds=2.4) for job in done]
-    complete(conn, shop.worker, reports)
+    at: night.Times = {}
+    gone = Shop(conn, host="pay-1", pid=977, given=given)
+    shop = Shop(conn, given=given)
+    other = Shop(conn, host="mail-2", pid=30_551, given=given)
+    _declare(conn, gone, other, shop)
+    purged = _purged(conn)
+    seals.seal(conn)
+    told = _told(conn, shop, at)
+    bulk = _at_once(conn, shop, at)
+    seals.seal(conn)
+    retrying, later, ready, cancelled = _queued(conn, shop, at)
+    _plan(conn, at, hostile=hostile)
+    failed, uncertain, bad, *spare = _to_failed(shop, at, hostile=hostile)
+    draining = _leave(conn, shop, at)
+    seals.seal(conn)
+    review, crashed, disputed, unreadable = _to_review(conn, shop, gone, at)
+    done = _completed(conn, shop, completed)
+    seals.seal(conn)
     running, stopping = other.ask("sync_stock", "stock", 2)
     other.claim([running, stopping])
-    cancel(conn, [stopping], by="ops:bob", reason="takes_too_long", via="console:1")
-    scene = Scene(
-        review, crashed, disputed, unreadable, failed, uncertain, hostile, told,
-        retrying, later, ready, running, stopping, done[-1], cancelled,
-        tuple(spare),
+    at[running], at[stopping] = Past(26.2, (Attempt(26),)), Past(26.1, (Attempt(25.9),))
+    night.fall(conn, at)
+    cancel(conn, [stopping], by="ops:bob", reason="takes_too_long", via=VIA)
+    return Scene(
+        review, crashed, disputed, unreadable, failed, uncertain, bad, told,
+        retrying, later, ready, running, stopping, done, cancelled, purged,
+        tuple(spare), other.worker, gone.worker, draining, bulk,
     )  # fmt: skip
-    _age(conn)
-    return scene
 
 
-def _to_review(conn: Conn, shop: Shop, gone: Shop) -> list[UUID]:
-    review, crashed, disputed, unreadable = gone.ask("charge_card", "payments", 4)
-    gone.claim([review, disputed], on_lost="review")
-    _lose(conn, gone)
-    recover(conn)
-    release(conn, [disputed], by="ops:bob", reason="never_took_effect", via="console:1")
-    dispute(conn, gone.worker, [RunReport(disputed, 1, Completed(), seconds=61.0)])
-    shop.claim([crashed], on_lost="review")
-    shop.end(crashed, Failed("crashed: signal 9", outcome="crashed", signal=9))
-    shop.claim([unreadable])
-    shop.end(unreadable, Unreadable("the arguments cannot be read as JSON here"))
-    return [review, crashed, disputed, unreadable]
+def _declare(conn: Conn, gone: Shop, other: Shop, shop: Shop) -> None:
+    """Say what each worker handles; the shop's own one says it last."""
+    handlers.declare(conn, gone.worker, HANDLERS)
+    handlers.declare(conn, other.worker, HANDLERS[2:])
+    handlers.declare(conn, shop.worker, HANDLERS)
 
 
-def _to_failed(shop: Shop) -> list[UUID]:
-    failed, hostile = shop.ask("send_invoice", "mail") + shop.ask(NAUGHTY, "mail")
-    shop.claim([failed, hostile])
-    shop.end(
-        failed,
-        Failed(
-            "ValueError: no such address",
-            error_type="ValueError",
-            error_place="shop.mail:send_invoice",
-        ),
+def _purged(conn: Conn) -> UUID:
+    """Return a job of a week ago that retention has deleted: its act is all that is left."""
+    asked = datetime.now(UTC) - timedelta(days=9)
+    job = UUID(
+        int=int(asked.timestamp() * 1_000) << 80 | 0x7 << 76 | 0xB1D << 64 | 0x92F9C41D07AE3D58
     )
-    long = HOSTILE + " and so on" * 80
-    shop.end(hostile, Failed(long, error_type=HOSTILE, error_place="shop:x", traceback=long * 9))
-    many = shop.ask("send_invoice", "mail", 6)
-    shop.claim(many)
-    for job in many:
-        shop.end(
-            job,
-            Failed(
-                "ConnectionRefusedError: smtp.shop.example did not answer on port 587",
-                error_type="ConnectionRefusedError",
-            ),
-        )
-    (uncertain,) = shop.ask("export_ledger", "reports")
-    shop.claim([uncertain])
-    shop.end(uncertain, Failed("crashed: signal 11", outcome="crashed", signal=11))
-    return [failed, uncertain, hostile, *many]
+    conn.execute(
+        "INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt,"
+        " reason, note, via) VALUES ('ops:bob', 'retried', 'job', %s, 'send_invoice', 1,"
+        " 'provider_outage', 'The mail server is back since noon.', %s)",
+        [job, VIA],
+    )
+    return job
 
 
-def _told(conn: Conn, shop: Shop) -> UUID:
+def _told(conn: Conn, shop: Shop, at: night.Times) -> UUID:
     """A job with a story: failed, retried by one, failed again, retried by another, failed."""
     (job,) = shop.ask("charge_card", "payments", priority=5, time_limit=30.0)
     error = Failed(
@@ -224,65 +160,164 @@ def _told(conn: Conn, shop: Shop) -> UUID:
             (
                 "ops:alice",
                 "deploy_error",
-                "The provider refused references with a slash until 14:10.\nOurs has one.",
+                "They refused references with a slash, and say it is mended.\nOurs has one.",
             ),
         ],
         start=1,
     ):
         shop.claim([job])
         shop.end(job, error, attempt=attempt)
-        retry(conn, [job], by=by, reason=reason, note=note, via="console:1")
+        retry(conn, [job], by=by, reason=reason, note=note, via=VIA)
     shop.claim([job])
     shop.end(job, Failed("timed out after 30s", outcome="timed_out"), attempt=3)
+    tries = (Attempt(185, 184.96), Attempt(151.3, 151.27), Attempt(98.5, 98))
+    at[job] = Past(185.02, tries, acts=(151.37, 98.62))
     return job
 
 
-def _queued(conn: Conn, shop: Shop) -> list[UUID]:
+def _at_once(conn: Conn, shop: Shop, at: night.Times) -> UUID:
+    """Cancel three jobs in one commit; return what they share."""
+    bulk_id, jobs = uuid4(), shop.ask("sync_stock", "stock", 3)
+    note = "The warehouse counts again tonight."
+    how: dict[str, Any] = {"by": "ops:bob", "reason": "duplicate", "note": note}
+    cancel(conn, jobs, **how, bulk_id=bulk_id, via=VIA)
+    at |= {job: Past(93, acts=(90.43,)) for job in jobs}
+    return bulk_id
+
+
+def _queued(conn: Conn, shop: Shop, at: night.Times) -> list[UUID]:
     (retrying,) = shop.ask("sync_stock", "stock", attempts=3)
     shop.claim([retrying], attempts=3)
     shop.end(retrying, Failed("TimeoutError: the warehouse did not answer"), wait=5_400.0)
     (later,) = shop.ask("export_ledger", "reports", delay=9_000.0)
     ready = shop.ask("send_invoice", "mail", 4)
     (cancelled,) = shop.ask("resize_image", "media")
-    cancel(conn, [cancelled], by="ops:alice", reason="no_longer_needed", via="console:1")
+    cancel(conn, [cancelled], by="ops:alice", reason="no_longer_needed", via=VIA)
+    at |= {job: Past(1.7 - each / 3) for each, job in enumerate(ready)}
+    at[retrying], at[later] = Past(13, (Attempt(12.9, 12.4),)), Past(30)
+    at[cancelled] = Past(77, acts=(75.8,))
     return [retrying, later, ready[0], cancelled]
 
 
-def _lose(conn: Conn, shop: Shop) -> None:
-    conn.execute(
-        "UPDATE countersign.workers SET lost_at = now(), lost_rule = 'same_host' WHERE id = %s",
-        [shop.worker],
+def _plan(conn: Conn, at: night.Times, *, hostile: bool) -> None:
+    """Schedules: one at work, a paused one, an archived one, and one of a hostile name."""
+    tomorrow = datetime.now(UTC) + timedelta(hours=9)
+    args = json.dumps(dict(GIVEN))
+    later = [("nightly-report", 86_400.0), ("old-cleanup", 3_600.0)]
+    later += [(NAUGHTY, 5_400.0)] if hostile else []
+    planned = [
+        Schedule(name, every, tomorrow, "export_ledger", "reports", args) for name, every in later
+    ]
+    tick_schedules(
+        conn, [*planned, Schedule("stock-check", 900.0, None, "sync_stock", "checks", args)]
     )
+    (made,) = conn.execute(
+        "SELECT last_job FROM countersign.schedules WHERE name = 'stock-check'"
+    ).fetchall()
+    last = UUID(str(made["last_job"]))
+    cancel(conn, [last], by="ops:bob", reason="duplicate", via=VIA)
+    at[last] = Past(67, acts=(66.15,))
+    pause_schedule(conn, "nightly-report", by="ops:alice", reason="provider_outage", via=VIA)
+    conn.execute(
+        "UPDATE countersign.schedules SET last_skip = 'its last job was running', "
+        "last_skip_at = now() - interval '82 min' WHERE name = 'stock-check'"
+    )
+    conn.execute("UPDATE countersign.schedules SET archived_at = now() WHERE name = 'old-cleanup'")
 
 
-AGE = """
-CREATE TEMP TABLE age AS
-SELECT jobs.id, CASE
-    WHEN jobs.name = 'charge_card' THEN interval '41 minutes'
-    WHEN jobs.name = 'sync_stock' THEN interval '26 minutes'
-    WHEN jobs.name = 'resize_image' THEN random() * interval '3 hours'
-    ELSE interval '9 minutes' END AS by
-FROM countersign.jobs
-WHERE NOT EXISTS (SELECT FROM countersign.acts
-    WHERE acts.subject_id = jobs.id AND acts.act <> 'cancel_requested');
-UPDATE countersign.jobs SET created_at = created_at - by FROM age WHERE age.id = jobs.id;
-UPDATE countersign.ready SET run_at = run_at - by FROM age WHERE age.id = ready.id;
-UPDATE countersign.running SET claimed_at = claimed_at - by, started_at = started_at - by
-FROM age WHERE age.id = running.id;
-UPDATE countersign.review SET entered_at = entered_at - by, claimed_at = claimed_at - by,
-    started_at = started_at - by
-FROM age WHERE age.id = review.id;
-UPDATE countersign.ended SET ended_at = ended_at - by, started_at = started_at - by
-FROM age WHERE age.id = ended.id;
-UPDATE countersign.runs SET claimed_at = claimed_at - by, started_at = started_at - by,
-    ended_at = ended_at - by
-FROM age WHERE age.id = runs.job_id;
-UPDATE countersign.workers SET started_at = started_at - interval '2 days';
-DROP TABLE age;
-"""
+def _leave(conn: Conn, shop: Shop, at: night.Times) -> UUID:
+    """One worker has stopped, and one drains; a queue is paused, and a job waits in it."""
+    fleet.stop(conn, Shop(conn, host="pay-2", pid=1_204).worker)
+    identity = fleet.Identity(
+        "mail-3", 8_110, "boot-3", "pid:[1]", "0.1.0", ["mail", "reports"], 4, "night shift"
+    )
+    pause_queue(
+        conn, "reports", by="ops:bob", reason="maintenance", via=VIA,
+        note="Until the ledger's disk is larger.",
+    )  # fmt: skip
+    (held,) = shop.ask("export_ledger", "reports")
+    at[held] = Past(47)
+    leaving = fleet.register(conn, identity)
+    handlers.declare(conn, leaving, HANDLERS[1:2])
+    fleet.drain(conn, leaving)
+    return leaving
 
 
-def _age(conn: Conn) -> None:
-    """Move into the past what nobody has signed; the ledger's times stay what they are."""
-    for statement in AGE.split(";\n"):
-        conn.execute(statement.encode())
+def _to_review(conn: Conn, shop: Shop, gone: Shop, at: night.Times) -> list[UUID]:
+    review, crashed, disputed, unreadable = gone.ask("charge_card", "payments", 4)
+    gone.claim([review, disputed], on_lost="review")
+    successor = Shop(conn, host="pay-1", pid=1_033)
+    handlers.declare(conn, successor.worker, HANDLERS[:1])
+    conn.execute(
+        "UPDATE countersign.workers SET lost_at = now(), lost_rule = 'same_host', lost_by = %s"
+        " WHERE id = %s",
+        [successor.worker, gone.worker],
+    )
+    recover(conn)
+    release(conn, [disputed], by="ops:bob", reason="never_took_effect", via=VIA)
+    dispute(conn, gone.worker, [RunReport(disputed, 1, Completed(), seconds=61.0)])
+    shop.claim([crashed], on_lost="review")
+    shop.end(crashed, Failed("crashed: signal 9", outcome="crashed", signal=9))
+    shop.claim([unreadable])
+    shop.end(unreadable, Unreadable("the arguments cannot be read as JSON here"))
+    at[review] = Past(41.3, (Attempt(41.25, 41),))
+    at[disputed] = Past(41.6, (Attempt(41.5, 41),), acts=(33.58,), late=32.4)
+    at[crashed] = Past(29.1, (Attempt(29, 28.8),))
+    at[unreadable] = Past(22.1, (Attempt(22, 21.99),))
+    return [review, crashed, disputed, unreadable]
+
+
+def add_hostile(shop: Shop) -> UUID:
+    """Let a job fail whose name and error mean ill to whoever shows them."""
+    handlers.declare(shop.conn, shop.worker, (*HANDLERS, NAUGHTY_HANDLER))
+    (job,) = shop.ask(NAUGHTY, "mail")
+    shop.claim([job])
+    long = HOSTILE + " and so on" * 80
+    shop.end(job, Failed(long, error_type=HOSTILE, error_place="shop:x", traceback=long * 9))
+    return job
+
+
+def _to_failed(shop: Shop, at: night.Times, *, hostile: bool) -> list[UUID]:
+    (failed,) = shop.ask("send_invoice", "mail")
+    shop.claim([failed])
+    shop.end(
+        failed,
+        Failed(
+            "ValueError: no such address",
+            error_type="ValueError",
+            error_place="shop.mail:send_invoice",
+        ),
+    )
+    bad = add_hostile(shop) if hostile else failed
+    many = shop.ask("send_invoice", "mail", 6)
+    shop.claim(many)
+    refused = Failed(
+        "ConnectionRefusedError: smtp.shop.example did not answer on port 587",
+        error_type="ConnectionRefusedError",
+    )
+    for job in many:
+        shop.end(job, refused)
+    (uncertain,) = shop.ask("export_ledger", "reports")
+    shop.claim([uncertain])
+    shop.end(uncertain, Failed("crashed: signal 11", outcome="crashed", signal=11))
+    at |= {job: _shortly(131) for job in (failed, bad)}
+    at |= {job: _shortly(12 - each * 0.6) for each, job in enumerate(many)}
+    at[uncertain] = Past(76, (Attempt(75.9, 71.3),))
+    return [failed, uncertain, bad, *many]
+
+
+def _completed(conn: Conn, shop: Shop, count: int) -> UUID:
+    """Send mails and resize images, at most a thousand at a time; return the last."""
+    done: list[UUID] = []
+    whole = [("resize_image", "media", min(1_000, count - n)) for n in range(0, count, 1_000)]
+    for name, queue, number in [("send_invoice", "mail", count // 20), *whole]:
+        done = shop.ask(name, queue, number)
+        shop.claim(done)
+        reports = [RunReport(job, 1, Completed('{"bytes": 48211}'), seconds=2.4) for job in done]
+        complete(conn, shop.worker, reports)
+    return done[-1]
+
+
+def _shortly(minutes: float) -> Past:
+    """A job that failed 12 seconds after it was asked for."""
+    return Past(minutes + 0.2, (Attempt(minutes + 0.1, minutes),))

@@ -3,76 +3,113 @@
 import argparse
 import base64
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
 
 import psycopg
-from playwright.sync_api import Browser, Page, StorageState, sync_playwright
+from playwright.sync_api import Browser, StorageState, sync_playwright
 from psycopg.rows import DictRow, dict_row
 
-from queue_core import embedded, migrate, retry
+from queue_core import embedded, migrate, sessions
+from queue_core.errors import OperatorRefusedError
 from tests.console import scenes
+from tests.console.pictures import Look, Scheme, all_looks
 from tests.console.serving import console_on, served
+from tests.console.shop import BELIEVABLE
 
 SHRINK = Path(__file__).with_name("shrink.js").read_text(encoding="utf-8")
 OUT = Path(__file__).resolve().parents[2] / "docs" / "screens"
-WIDTHS = (360, 1440)
-SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@dataclass(frozen=True)
-class Look:
-    """One page in one state: how to get there, and as whom (None: nobody)."""
-
-    name: str
-    go: Callable[[Page, str], object]
-    code: str | None = "ops:alice"
-    is_page: bool = False
-    """A page is pictured in every size and scheme, another state of one in two."""
-
-    def ways(self) -> Iterable[tuple[int, Literal["light", "dark"]]]:
-        """Return the sizes and schemes to picture it in."""
-        return product(WIDTHS, SCHEMES) if self.is_page else ((360, "dark"), (1440, "light"))
 
 
 def main() -> None:
     """Make every picture, into docs/screens unless told otherwise."""
     parser = argparse.ArgumentParser(prog="bin/screenshots", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT, help="the folder for the pictures")
-    parser.add_argument("--only", default="", help="only pages whose name holds this")
+    parser.add_argument("--only", default="", help="only pages whose name this expression fits")
+    parser.add_argument("--width", type=int, help="only pictures this wide: 360 or 1440")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with staged() as (url, owner, scene), served(console_on(url)) as base, browser() as chromium:
-        looks = [look for look in all_looks(scene, owner) if options.only in look.name]
+        looks = [look for look in all_looks(scene, owner) if re.search(options.only, look.name)]
         states = {code: signed_in(chromium, base, code) for code in {look.code for look in looks}}
         for look in looks:
-            for width, scheme in look.ways():
+            ways = [way for way in look.ways() if options.width in {None, way[0]}]
+            for width, scheme in ways:
                 take(chromium, base, look, states[look.code], width, scheme, options.out)
 
 
 @contextmanager
 def staged() -> Iterator[tuple[str, scenes.Conn, scenes.Scene]]:
-    """Start a database of its own with the shop's queue in it."""
+    """Start a database of its own with the shop's night in it, and workers that go on beating."""
     folder = Path(tempfile.mkdtemp(prefix="cs-"))
     folder.chmod(0o755)
     try:
         server = embedded.start(folder)
-        with psycopg.Connection[DictRow].connect(
-            server.owner_url, autocommit=True, row_factory=dict_row
-        ) as owner:
+        with connected(server.owner_url) as owner:
             migrate.migrate(owner)
             scenes.add_operators(owner)
-            yield server.url, owner, scenes.stage(owner)
+            seen_before(owner)
+            scene = scenes.stage(owner, completed=5_260, given=BELIEVABLE, hostile=False)
+            with beating(server.owner_url):
+                yield server.url, owner, scene
     finally:
         embedded.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def connected(url: str) -> psycopg.Connection[DictRow]:
+    """Return a connection that commits each statement."""
+    return psycopg.Connection[DictRow].connect(url, autocommit=True, row_factory=dict_row)
+
+
+def seen_before(owner: scenes.Conn) -> None:
+    """Let an operator be signed in elsewhere, and somebody guess passwords."""
+    phone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) Version/18.1 Mobile Safari"
+    sessions.sign_in(owner, "ops:alice", scenes.PASSWORD, address="198.51.100.23", agent=phone)
+    owner.execute(
+        "UPDATE countersign.sessions SET created_at = now() - interval '5 h 12 min', "
+        "seen_at = now() - interval '38 min'"
+    )
+    for code in ("ops:bob", "ops:bob", "ops:alice", "my-password"):
+        with suppress(OperatorRefusedError):
+            sessions.sign_in(owner, code, "wrong horse battery", address="203.0.113.7")
+    owner.execute(
+        "UPDATE countersign.sign_in_failures SET last_at = last_at - "
+        "CASE failures WHEN 2 THEN interval '7 h' ELSE interval '26 min' END"
+    )
+
+
+BEAT = b"""
+UPDATE countersign.workers SET beat_at = now() WHERE lost_at IS NULL AND stopped_at IS NULL;
+UPDATE countersign.schedules
+SET seen_at = now(), due_at = GREATEST(due_at, now() + interval '6 min')
+WHERE archived_at IS NULL
+"""
+
+
+@contextmanager
+def beating(url: str) -> Iterator[None]:
+    """Let the workers that live go on doing so for as long as pictures are taken."""
+    over = threading.Event()
+
+    def beat() -> None:
+        with connected(url) as conn:
+            while not over.wait(5):
+                conn.execute(BEAT)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
@@ -86,61 +123,6 @@ def browser() -> Iterator[Browser]:
         )
         yield chromium
         chromium.close()
-
-
-def all_looks(scene: scenes.Scene, owner: scenes.Conn) -> list[Look]:
-    """Name every page and state."""
-    return [
-        Look("sign-in", opened("/sign-in"), None, is_page=True),
-        Look("overview", opened("/"), is_page=True),
-        Look("jobs-review", opened("/jobs/?state=needs_review")),
-        Look("jobs-failed", opened("/jobs/?state=failed"), is_page=True),
-        Look("jobs-waiting", opened("/jobs/?state=waiting")),
-        Look("jobs-completed", opened("/jobs/?state=completed&queue=media")),
-        Look("jobs-nothing-matches", opened("/jobs/?state=failed&queue=nowhere")),
-        Look("job-review", opened(f"/jobs/{scene.review}"), is_page=True),
-        Look("job-failed", opened(f"/jobs/{scene.told}?next=/jobs/"), is_page=True),
-        Look("job-running", opened(f"/jobs/{scene.stopping}")),
-        Look("job-retrying", opened(f"/jobs/{scene.retrying}")),
-        Look("job-viewer", opened(f"/jobs/{scene.told}"), "ops:viola"),
-        Look("job-hostile", opened(f"/jobs/{scene.hostile}")),
-        Look("job-moved-on", moved_on(scene, owner)),
-        Look("interrupted", interrupted(scene)),
-        Look("not-found", opened("/jobs/00000000-0000-0000-0000-000000000000")),
-    ]
-
-
-def opened(path: str) -> Callable[[Page, str], object]:
-    """Open an address."""
-    return lambda page, base: page.goto(base + path)
-
-
-def moved_on(scene: scenes.Scene, owner: scenes.Conn) -> Callable[[Page, str], object]:
-    """Press the button a moment after somebody else did."""
-
-    spare = iter(scene.spare)
-
-    def go(page: Page, base: str) -> None:
-        job = next(spare)
-        page.goto(f"{base}/jobs/{job}")
-        retry(owner, [job], by="ops:bob", reason="deploy_error", via="console:1")
-        page.get_by_label("Reason").fill("provider_outage")
-        page.get_by_label("Note").fill("They said it is mended.")
-        page.get_by_role("button", name="Retry once more").click()
-
-    return go
-
-
-def interrupted(scene: scenes.Scene) -> Callable[[Page, str], object]:
-    """Press the button after the session was over."""
-
-    def go(page: Page, base: str) -> None:
-        page.goto(f"{base}/jobs/{scene.told}")
-        page.get_by_label("Reason").fill("provider_outage")
-        page.context.clear_cookies()
-        page.get_by_role("button", name="Retry once more").click()
-
-    return go
 
 
 def signed_in(chromium: Browser, base: str, code: str | None) -> StorageState | None:
@@ -164,7 +146,7 @@ def take(
     look: Look,
     state: StorageState | None,
     width: int,
-    scheme: Literal["light", "dark"],
+    scheme: Scheme,
     out: Path,
 ) -> None:
     """Take one picture of the whole page."""
@@ -172,11 +154,11 @@ def take(
         storage_state=state,
         viewport={"width": width, "height": 740 if width < 600 else 900},
         color_scheme=scheme,
-        java_script_enabled=False,
+        java_script_enabled=look.script,
     )
     page = context.new_page()
     look.go(page, base)
-    picture = page.screenshot(full_page=True)
+    picture = page.screenshot(full_page=look.whole)
     context.close()
     (out / f"{look.name}-{width}-{scheme}.png").write_bytes(shrunk(chromium, picture))
 

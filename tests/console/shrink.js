@@ -1,4 +1,4 @@
-// A picture of a page has few colours: its 128 commonest, the 128 that are least like one of those,
+// A picture of a page has few colours: its 16 commonest, the 16 that are least like one of those,
 // and for each other one the nearest of them.
 async base64 => {
   const source = Uint8Array.from(atob(base64), each => each.charCodeAt(0));
@@ -13,11 +13,11 @@ async base64 => {
   const parts = pixel => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
   const distance = ([r, g, b], [red, green, blue]) => (r - red) ** 2 + (g - green) ** 2 + (b - blue) ** 2;
   const commonest = [...times].sort((one, other) => other[1] - one[1]).map(each => each[0]);
-  const palette = commonest.slice(0, 128);
-  const others = commonest.slice(128).map(pixel => ({ pixel, far: Infinity }));
+  const palette = commonest.slice(0, 16);
+  const others = commonest.slice(16).map(pixel => ({ pixel, far: Infinity }));
   const keep = pixel => others.forEach(each => (each.far = Math.min(each.far, distance(parts(each.pixel), parts(pixel)))));
   palette.forEach(keep);
-  while (palette.length < Math.min(256, commonest.length)) {
+  while (palette.length < Math.min(32, commonest.length)) {
     const unlike = others.reduce((one, other) => (other.far > one.far ? other : one));
     palette.push(unlike.pixel);
     keep(unlike.pixel);

@@ -1,4 +1,4 @@
-"""Cancel, retry and release from the job's page: 303, 400, 403, 404, 409, and one commit."""
+"""The five acts from the job's page: 303, 400, 403, 404, 409, and one commit."""
 
 import threading
 import uuid
@@ -7,6 +7,8 @@ import pytest
 
 from queue_core import cancel, retry
 from queue_core.queries import acts, places
+from queue_core.states import ACT_VERBS
+from tests.conftest import CANARY
 from tests.console.people import Person, forms
 
 WAYS = [
@@ -17,6 +19,8 @@ WAYS = [
     ("cancel", "running", "running", "cancel_requested"),
     ("retry", "failed", "ready", "retried"),
     ("release", "needs_review", "ready", "released"),
+    ("confirm", "needs_review", "completed", "confirmed"),
+    ("close", "needs_review", "cancelled", "closed"),
 ]
 
 
@@ -32,9 +36,9 @@ def test_an_act_is_done_and_signed(alice, job_at, stands, books, verb, place, af
     assert via == "console"
     assert uuid.UUID(session)
     page = alice.get(f"/jobs/{job}").text
-    assert f'href="/jobs/{job}#act-{row.id}"' in page
+    assert f'href="/acts/{row.id}">Act {row.id} in the ledger' in page
     assert f'id="act-{row.id}"' in page
-    assert f'#act-{row.id}">Act' not in alice.get(f"/jobs/{job}").text
+    assert "in the ledger" not in alice.get(f"/jobs/{job}").text
 
 
 def test_a_cancelled_job_can_be_retried(alice, job_at, stands):
@@ -116,7 +120,7 @@ def test_the_form_works_again_after_a_wrong_field(alice, job_at, stands):
     assert stands(job) == ("ready", ["retried"])
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "release"])
+@pytest.mark.parametrize("verb", ACT_VERBS)
 def test_a_job_that_never_was_is_not_found(alice, job_at, verb):
     form = {**alice.form(job_at("failed"), "retry"), "reason": "deploy_error"}
     assert alice.post(f"/jobs/{uuid.uuid4()}/{verb}", form).status_code == 404
@@ -131,6 +135,10 @@ def test_a_job_that_never_was_is_not_found(alice, job_at, verb):
         ("retry", "needs_review"),
         ("release", "failed"),
         ("release", "ready"),
+        ("confirm", "failed"),
+        ("confirm", "running"),
+        ("close", "completed"),
+        ("close", "ready"),
         ("cancel", "completed"),
         ("cancel", "failed"),
         ("cancel", "cancelled"),
@@ -255,6 +263,11 @@ ACTS = [
     ("cancel", "running"),
     ("retry", "failed"),
     ("release", "needs_review"),
+    ("confirm", "needs_review"),
+    ("close", "needs_review"),
+    ("assign", "failed"),
+    ("note", "needs_review"),
+    ("reveal", "failed"),
 ]
 BREAKS = {
     "raises at once": ("RAISE EXCEPTION 'no'", "NOT DEFERRABLE"),
@@ -283,10 +296,11 @@ def test_a_ledger_that_breaks_leaves_neither_change_nor_act(
     alice, job_at, books, break_ledger, verb, place, how
 ):
     job = job_at(place)
-    form = {**alice.form(job, verb), "reason": "deploy_error"}
+    form = {**alice.form(job, verb), "reason": "deploy_error", "note": "as typed"}
     break_ledger(how)
     answer = alice.post(f"/jobs/{job}/{verb}", form)
     assert answer.status_code == 503
+    assert CANARY not in answer.text
     assert "deploy_error" in answer.text
     assert ("It is not known" in answer.text) == (how == "is killed at the commit")
     assert ("Nothing was done" in answer.text or "nothing was done" in answer.text) == (

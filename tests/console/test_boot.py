@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from console import boot
+from queue_core import migrate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +42,7 @@ def last_week(owner):
 
 def test_it_makes_the_partitions_of_the_weeks_ahead(environ, database):
     with database.owner() as owner:
+        migrate.make_partitions(owner)
         name = last_week(owner)
         owner.execute(f"DROP TABLE {name}".encode())
         boot.require_sound()

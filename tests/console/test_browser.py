@@ -1,67 +1,11 @@
 """The pages in a real browser: nothing that keeps people out, on a phone and on a desk."""
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
 
-from tests.console import scenes
-from tests.console.screens import signed_in
+from tests.console import looks, scenes
+from tests.console.browsing import opening
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
-
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-ASK = """
-async rules => (await axe.run({...rules, resultTypes: ["violations"]})).violations
-    .map(each => ({id: each.id, target: each.nodes[0].target}))
-"""
-COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-"""What can differ between light and dark."""
-
-
-@pytest.fixture(scope="module")
-def state(chromium, address):
-    """Give the cookies of an operator who is signed in."""
-    return signed_in(chromium, address, "ops:alice")
-
-
-@pytest.fixture
-def opened(chromium, address, state):
-    """Give a function that opens a page; whatever the browser complains of fails the test."""
-    contexts, complaints = [], []
-
-    def tell(message):
-        if message.type in {"error", "warning"}:
-            complaints.append(message.text)
-
-    def failed(request):
-        if request.failure != "net::ERR_ABORTED":  # the page was left before all of it came
-            complaints.append(f"{request.url}: {request.failure}")
-
-    def open_page(path, *, width=1440, scheme="light", script=True, known=True):
-        context = chromium.new_context(
-            viewport={"width": width, "height": 800},
-            color_scheme=scheme,
-            java_script_enabled=script,
-            storage_state=state if known else None,
-            reduced_motion="reduce",  # a colour on its way from light to dark is neither
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", tell)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", failed)
-        page.goto(address + path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert [each for each in complaints if not EXPECTED(each)] == []
-
-
-def EXPECTED(complaint):  # noqa: N802 - reads as the constant that it is for
-    """A page that answers 404 or 409 on purpose is reported as one."""
-    return "the server responded with a status of 4" in complaint
-
 
 PATHS = {
     "sign-in": "/sign-in",
@@ -71,56 +15,91 @@ PATHS = {
     "jobs, waiting": "/jobs/?state=waiting",
     "jobs, a page": "/jobs/?state=completed&queue=media",
     "jobs, none": "/jobs/?state=failed&queue=nowhere",
+    "jobs, filtered": "/jobs/?state=failed&queue=mail&not_name=x&q=s&error_type=ValueError",
+    "jobs, all ticked": "/jobs/?state=failed&tick=all",
+    "chosen, done": "/jobs/chosen/{scene.bulk}",
     "jobs, a wrong filter": "/jobs/?queue=" + "x" * 201,
+    "review": "/review/",
+    "review, failed": "/review/?list=uncertain",
     "job, in review": "/jobs/{scene.review}",
+    "job, to be decided": "/jobs/{scene.review}?form=release&next=/review/",
+    "job, to be taken": "/jobs/{scene.review}?form=assign",
+    "job, to be revealed": "/jobs/{scene.told}?form=reveal",
     "job, failed": "/jobs/{scene.told}?next=/jobs/",
     "job, hostile": "/jobs/{scene.hostile}",
     "job, stopping": "/jobs/{scene.stopping}",
     "job, completed": "/jobs/{scene.completed}",
+    "ledger": "/acts/",
+    "ledger, filtered": "/acts/?by=ops:bob&act=retried&since=2026-01-01",
+    "ledger, none": "/acts/?by=ops:nobody",
+    "ledger, a wrong filter": "/acts/?since=yesterday",
+    "act": "/acts/1",
+    "handover": "/acts/handover",
+    "queues": "/queues/",
+    "queue, open": "/queues/show?name=mail",
+    "queue, paused": "/queues/show?name=reports",
+    "schedules": "/schedules/",
+    "schedules, archived": "/schedules/?archived=yes",
+    "schedule, active": "/schedules/show?name=stock-check",
+    "schedule, paused": "/schedules/show?name=nightly-report",
+    "schedule, archived": "/schedules/show?name=old-cleanup",
+    "handlers": "/handlers/",
+    "handlers, too far": "/handlers/?after=zzz",
+    "handler": "/handlers/show?name=charge_card",
+    "handler, unknown": "/handlers/show?name=nobody.knows",
+    "workers": "/workers/",
+    "workers, lost": "/workers/?fate=lost",
+    "workers, too far": "/workers/?fate=stopped&after=0_" + "0" * 32,
+    "worker, lost": "/workers/{scene.lost_worker}",
+    "worker, live": "/workers/{scene.worker}",
+    "worker, draining": "/workers/{scene.draining_worker}",
+    "account": "/account/",
+    "operators": "/operators/",
+    "operator": "/operators/one?code=ops:bob",
+    "operator, the last admin": "/operators/one?code=ops:root",
     "not found": "/nowhere",
 }
 """Every page, and each state of one that looks different."""
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_axe_finds_nothing_on_a_phone_or_a_desk_in_light_or_dark(opened, scene, name):
-    page = opened(PATHS[name].format(scene=scene), known=name != "sign-in")
-    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    page.evaluate(AXE_SCRIPT)
-    found = {}
-    for width in (1_440, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.emulate_media(color_scheme="light")
-        found[width, "light"] = faults(page, RULES)
-        page.emulate_media(color_scheme="dark")
-        found[width, "dark"] = faults(page, COLOURS)
-    assert {way: each for way, each in found.items() if each} == {}
+def whose(name):
+    """Say who looks at a page."""
+    return None if name == "sign-in" else "ops:root" if "operator" in name else "ops:alice"
 
 
-def faults(page, rules):
-    """What axe has against a page that it was put into."""
-    violations = page.evaluate(ASK, rules)
-    return [f"{each['id']}: {each['target']}" for each in violations]
+@pytest.fixture(scope="module", params=PATHS)
+def shown(request, chromium, address, cookies, scene):
+    """Open each page in turn, once for all that is looked for on it."""
+    path = PATHS[request.param].format(scene=scene)
+    with opening(chromium, address, cookies) as open_page:
+        yield open_page(path, whose(request.param))
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_no_page_is_wider_than_its_window(opened, scene, name):
-    page = opened(PATHS[name].format(scene=scene), width=320)
-    for width in (320, 360, 500, 768, 1_000, 1_440):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+def test_axe_finds_nothing_on_a_desk_or_a_phone_in_light_or_dark(shown):
+    assert looks.faults(shown) == {}
+
+
+def test_no_page_is_wider_than_its_window(shown):
+    assert looks.too_wide(shown) == {}
+
+
+def test_at_twice_the_size_no_words_are_cut_off_or_lie_over_others(shown):
+    assert looks.cramped(shown, [1_082, 902, 640, 320]) == {}
+    assert looks.cramped(shown, [1_280, 640, 360], text=30) == {}
 
 
 def test_a_job_is_found_and_retried_without_any_script(opened, job_at, stands):
     job = job_at("failed")
     page = opened("/", script=False)
     page.get_by_role("link", name="Failed").last.click()
-    page.goto(page.url.split("/jobs/")[0] + f"/jobs/{job}")
+    page.get_by_label("Search").fill(str(job))
+    page.get_by_role("button", name="Filter").first.click()
     page.get_by_label("Reason").fill("provider_outage")
     page.get_by_role("button", name="Retry once more").click()
     page.get_by_text("Queued for one more attempt").wait_for()
-    page.get_by_role("link", name="in the job’s history").click()
-    assert page.url.endswith(page.locator("li[id^=act-]").first.get_attribute("id"))
+    act = page.locator("li[id^=act-]").first.get_attribute("id").removeprefix("act-")
+    page.get_by_role("link", name="in the ledger").click()
+    assert page.url.endswith(f"/acts/{act}")
     assert stands(job) == ("ready", ["retried"])
 
 
@@ -133,8 +112,8 @@ def test_everything_is_reached_by_the_keyboard_in_the_order_it_is_read(opened, s
         reached.append(name.strip().split("\n")[0])
         if name == "Retry once more":
             break
-    wanted = ["Skip to content", "Countersign", "Overview", "Jobs", "Sign out", "operator_code"]
-    wanted += ["reason", "note", "Retry once more"]
+    wanted = ["Skip to content", "Countersign", "Overview", "Jobs", "Sign out", "retry-code"]
+    wanted += ["retry-reason", "retry-note", "Retry once more"]
     assert [reached.index(name) for name in wanted] == sorted(map(reached.index, wanted))
 
 
@@ -151,6 +130,21 @@ def test_what_has_the_focus_is_seen(opened, scene):
         page.keyboard.press("Tab")
         style = "getComputedStyle(document.activeElement).outlineStyle"
         assert page.evaluate(style) != "none"
+
+
+MOVING = """
+[...document.querySelectorAll("*")].filter(each => {
+    const style = getComputedStyle(each);
+    return style.transitionDuration !== "0s" || style.animationName !== "none"
+        || style.scrollBehavior !== "auto";
+}).length
+"""
+
+
+def test_nothing_moves_for_whoever_asked_for_stillness(opened, scene):
+    for path in ("/", "/jobs/?state=failed", f"/jobs/{scene.told}"):
+        assert opened(path, reduced_motion="no-preference").evaluate(MOVING) > 0
+        assert opened(path, reduced_motion="reduce").evaluate(MOVING) == 0
 
 
 def test_direction_marks_in_values_do_not_turn_the_page_round(opened, scene):

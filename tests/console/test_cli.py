@@ -9,24 +9,32 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO
 from uuid import UUID, uuid4
 
-import argon2
 import click.testing
 import pytest
+from psycopg import conninfo
 
+import queue_core
 from console.cli import queue, signature
-from queue_core import check, fleet, operators, passwords, sessions
-from queue_core.errors import EmbeddedError
+from queue_core import check, fleet, operators, sessions
+from queue_core.errors import ContendedError, EmbeddedError
 from queue_core.outcomes import Failed, RunReport
-from queue_core.queries.jobs import JobFacts, JobRow
+from queue_core.queries.facts import JobFacts
+from queue_core.queries.jobs import JobRow
 from queue_core.queries.places import locate
+from queue_core.seals import seal
 from queue_core.transitions.claim import Claimable, claim
+from queue_core.transitions.dispute import dispute
 from queue_core.transitions.fail import fail
+from queue_core.transitions.recover import recover
+from tests import hashes
 
+quick_hashes = hashes.quick_hashes
 CANARY = "canary-7c1e-do-not-repeat"
 PASSWORD = "correct horse battery"
 FLASK = Path(sys.executable).with_name("flask")
@@ -58,16 +66,6 @@ def add_operators(conn) -> None:
     signed["by"] = "ops:alice"
     operators.add(conn, "ops:bob", "operator", PASSWORD, **signed)
     operators.add(conn, "ops:vera", "viewer", PASSWORD, **signed)
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch):
-    """What a hash costs is tested with the passwords."""
-    quick = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr(passwords, "_HASHER", quick)
-    passwords._nobodys.cache_clear()
-    yield
-    passwords._nobodys.cache_clear()
 
 
 def run(*words: str, given: str | bytes | None = None) -> click.testing.Result:
@@ -125,7 +123,7 @@ def failed(conn, error: str = "no such address") -> None:
 def acts(conn) -> list[tuple]:
     found = conn.execute(
         "SELECT by, act, reason, note, via FROM countersign.acts "
-        "WHERE subject_kind = 'job' ORDER BY id"
+        "WHERE subject_kind <> 'operator' ORDER BY id"
     ).fetchall()
     return [tuple(row.values()) for row in found]
 
@@ -155,6 +153,21 @@ def test_a_jobs_options_reach_it(cli, conn):
     row = conn.execute("SELECT attempts, time_limit FROM countersign.jobs").fetchone()
     assert row == {"attempts": 3, "time_limit": 2.5}
     assert json.loads(cli("counts", "--json").stdout)["waiting"] == 1
+
+
+def test_a_job_may_be_given_its_time_with_a_zone(cli, conn):
+    job = enqueued(cli, "--run-at", "2999-12-31T09:00:00+01:00")
+
+    (row,) = conn.execute("SELECT id, run_at FROM countersign.waiting").fetchall()
+    assert row == {"id": job, "run_at": datetime(2999, 12, 31, 8, tzinfo=UTC)}
+
+
+@pytest.mark.parametrize("time", ["2999-12-31T08:00:00", "tomorrow", "", "0001-01-01T00:00:00Z"])
+def test_a_time_without_a_zone_or_that_is_none_is_a_mistake(cli, conn, time):
+    result = cli(*MAIL, "--run-at", time, given=ARGS)
+
+    assert result.exit_code == 2
+    assert acts(conn) == []
 
 
 @pytest.mark.parametrize(
@@ -226,7 +239,159 @@ def test_a_name_that_nobody_declares_is_a_mistake_with_the_nearest_ones(cli):
     assert "did you mean 'cli.mail'" in result.stderr
 
 
-# cancel, retry, release ---------------------------------------------------------------------------
+# check --attention --------------------------------------------------------------------------------
+
+
+def test_nobody_is_called_while_nobody_is_needed(cli):
+    enqueued(cli)
+
+    result = cli("check", "--attention")
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert json.loads(cli("check", "--attention", "--json").stdout) == {"ok": True, "needs": []}
+
+
+def test_a_person_is_called_in_one_line(cli, conn):
+    job = enqueued(cli)
+    conn.execute("INSERT INTO countersign.review (id, why, attempt) VALUES (%s, 'lost', 1)", (job,))
+    conn.execute("DELETE FROM countersign.ready")
+    conn.execute(
+        "INSERT INTO countersign.ready (id, queue, name, rank, run_at) VALUES"
+        " (countersign.new_id(), E'two\\nlines', 'x', 0, now() - interval '10 min')"
+    )
+
+    result = cli("check", "--attention")
+    needs = json.loads(cli("check", "--attention", "--json").stdout)["needs"]
+
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith("a person is needed: no worker is alive, and a job of 'two")
+    assert line.endswith("; 1 job in review, the oldest for 0 min")
+    assert [need["code"] for need in needs] == ["worker.none", "review.waiting"]
+
+
+@pytest.mark.parametrize("option", ["--full", f"--head=1:{'0' * 64}"])
+def test_whether_a_person_is_needed_is_a_question_of_its_own(cli, option):
+    result = cli("check", "--attention", option)
+
+    assert result.exit_code == 2
+    assert "stands alone" in result.stderr
+
+
+# queues -------------------------------------------------------------------------------------------
+
+
+def test_a_queue_is_paused_and_resumed_each_with_its_act(cli, conn):
+    paused = cli("queues", "pause", "cli", *SIGNED, "--note", "printer on fire")
+    listed = cli("queues", "list").stdout
+    resumed = cli("queues", "resume", "cli", *SIGNED)
+
+    assert (paused.exit_code, resumed.exit_code) == (0, 0)
+    assert paused.stdout.startswith("paused cli (act ")
+    assert listed.splitlines()[1].split()[0] == "cli"
+    assert acts(conn) == [
+        ("ops:bob", "paused", "on-call", "printer on fire", signature.via()),
+        ("ops:bob", "resumed", "on-call", None, signature.via()),
+    ]
+    assert cli("queues", "list").stdout == "no queues\n"
+
+
+@pytest.mark.parametrize(("verb", "words"), [("pause", "paused already"), ("resume", "not paused")])
+def test_a_queue_that_is_so_already_is_a_refusal(cli, conn, verb, words):
+    if verb == "pause":
+        cli("queues", "pause", "cli", *SIGNED)
+    before = acts(conn)
+
+    result = cli("queues", verb, "cli", *SIGNED)
+
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert acts(conn) == before
+
+
+def test_queues_are_listed_for_people_and_for_programs(cli):
+    enqueued(cli)
+    cli("queues", "pause", "default", *SIGNED)
+
+    (row,) = json.loads(cli("queues", "list", "--json").stdout)["queues"]
+    line = cli("queues", "list").stdout.splitlines()[1].split()
+
+    assert (row["name"], row["ready"], row["running"]) == ("default", 1, 0)
+    assert row["paused_at"].endswith("Z")
+    assert line[:5] == ["default", "1", "0", "0", "0"]
+
+
+def test_a_number_past_the_cap_says_so(cli, monkeypatch):
+    enqueued(cli)
+    monkeypatch.setattr("console.cli.queues.CAP", 0)
+
+    assert cli("queues", "list").stdout.splitlines()[1].split()[1] == "0+"
+
+
+def test_clearing_takes_a_commit_for_each_batch_and_tells_the_sum(real_cli, database):
+    for _ in range(5):
+        enqueued(real_cli)
+    bulk = uuid4()
+
+    result = real_cli("queues", "clear", "default", *SIGNED, "--limit=2", f"--bulk-id={bulk}")
+
+    assert result.exit_code == 0
+    assert result.stdout == f"cancelled 5 jobs of default (bulk {bulk})\n"
+    kept = (
+        database.connect()
+        .execute("SELECT xid::text, bulk_id FROM countersign.acts WHERE act = 'cancelled'")
+        .fetchall()
+    )
+    assert {row["bulk_id"] for row in kept} == {bulk}
+    assert len(kept) == 5
+    assert len({row["xid"] for row in kept}) == 3
+
+
+def test_an_empty_queue_is_cleared_of_nothing(cli, conn):
+    result = cli("queues", "clear", "cli", *SIGNED)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("cancelled 0 jobs of cli ")
+    assert acts(conn) == []
+
+
+def test_what_was_cleared_before_it_went_wrong_is_told(real_cli, monkeypatch):
+    for _ in range(3):
+        enqueued(real_cli)
+    clear, left = queue_core.clear_queue, [2]
+
+    def twice(*given, **options):
+        if not left:
+            raise ContendedError
+        left.pop()
+        return clear(*given, **options)
+
+    monkeypatch.setattr("queue_core.clear_queue", twice)
+    result = real_cli("queues", "clear", "default", *SIGNED, "--limit=1")
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("cancelled 1 jobs of default ")
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "clear"])
+@pytest.mark.parametrize(
+    ("by", "code", "words"),
+    [
+        ("ops:nobody", 1, "enabled operator"),
+        ("ops:vera", 1, "role operator"),
+        ("a\nb", 2, "`by` must be"),
+    ],
+)
+def test_only_an_operator_who_may_act_changes_a_queue(cli, conn, verb, by, code, words):
+    result = cli("queues", verb, "cli", f"--by={by}", "--reason=on-call")
+
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert result.stdout == ""
+    assert acts(conn) == []
+
+
+# cancel, retry, release, confirm, close -----------------------------------------------------------
 
 
 def test_jobs_are_cancelled_and_retried_each_with_its_act(cli, conn):
@@ -244,6 +409,28 @@ def test_jobs_are_cancelled_and_retried_each_with_its_act(cli, conn):
     assert [line.split()[0] for line in result.stdout.splitlines()] == ids
 
 
+def test_a_job_that_is_not_as_it_was_seen_is_left_alone(cli, conn):
+    job = str(enqueued(cli))
+
+    moved_on = cli("cancel", job, *SIGNED, "--seen-state=running", "--seen-attempt=1")
+    half = cli("cancel", job, *SIGNED, "--seen-state=ready")
+    as_seen = cli("cancel", job, *SIGNED, "--seen-state=waiting", "--seen-attempt=0")
+
+    assert (moved_on.exit_code, half.exit_code, as_seen.exit_code) == (1, 2, 0)
+    assert "not cancelled: moved on: it is ready, attempt 0" in moved_on.stdout
+    assert "go together" in half.stderr
+    assert [act[1] for act in acts(conn)] == ["enqueued", "cancelled"]
+
+
+def test_the_acts_of_one_bulk_share_its_id(cli, conn):
+    jobs, bulk = [str(enqueued(cli)), str(enqueued(cli))], uuid4()
+
+    assert cli("cancel", *jobs, *SIGNED, "--bulk-id", str(bulk)).exit_code == 0
+
+    query = "SELECT bulk_id FROM countersign.acts WHERE act = 'cancelled'"
+    assert [row["bulk_id"] for row in conn.execute(query)] == [bulk] * 2
+
+
 def test_a_job_in_review_is_released(cli, conn):
     job = enqueued(cli)
     conn.execute("DELETE FROM countersign.ready")
@@ -251,6 +438,32 @@ def test_a_job_in_review_is_released(cli, conn):
 
     assert cli("release", str(job), *SIGNED).exit_code == 0
     assert state(conn, job) == "ready"
+
+
+@pytest.mark.parametrize(
+    ("verb", "act", "leads"),
+    [("confirm", "confirmed", "completed"), ("close", "closed", "cancelled")],
+)
+def test_a_job_in_review_leaves_it_for_good(cli, conn, verb, act, leads):
+    job = enqueued(cli)
+    conn.execute("DELETE FROM countersign.ready")
+    conn.execute("INSERT INTO countersign.review (id, why, attempt) VALUES (%s, 'lost', 1)", (job,))
+
+    assert cli(verb, str(job), *SIGNED).exit_code == 0
+    assert state(conn, job) == leads
+    assert acts(conn)[-1][:2] == ("ops:bob", act)
+
+
+def test_a_confirmed_job_is_shown_with_who_confirmed_it(cli, conn):
+    job = enqueued(cli)
+    conn.execute("DELETE FROM countersign.ready")
+    conn.execute("INSERT INTO countersign.review (id, why, attempt) VALUES (%s, 'lost', 1)", (job,))
+    cli("confirm", str(job), *SIGNED)
+
+    facts = json.loads(cli("show", str(job), "--json").stdout)["job"]
+
+    assert "completed (confirmed by ops:bob)" in cli("show", str(job)).stdout
+    assert (facts["state"], facts["confirmed_by"]) == ("completed", "ops:bob")
 
 
 def test_an_act_that_does_not_apply_says_why_and_ends_with_1(cli, conn):
@@ -302,7 +515,7 @@ def test_of_several_jobs_those_that_the_act_applies_to_are_changed(cli, conn):
     assert [" not " in line for line in result.stdout.splitlines()] == [True, False]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "release", "enqueue"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "release", "confirm", "close", "enqueue"])
 @pytest.mark.parametrize(
     ("by", "code", "words"),
     [
@@ -323,7 +536,7 @@ def test_only_an_operator_who_may_act_signs(cli, conn, verb, by, code, words):
     assert len(acts(conn)) == 1
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "release"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "release", "confirm", "close"])
 @pytest.mark.parametrize("missing", ["--by", "--reason"])
 def test_there_is_no_act_without_who_and_why(cli, verb, missing):
     signed = {"--by": "ops:bob", "--reason": "on-call"}
@@ -439,6 +652,40 @@ def test_one_job_is_shown_with_its_runs_and_acts_but_not_its_arguments(cli, conn
         assert words in text
 
 
+def test_a_late_report_is_shown_beside_the_run_that_was_given_up(cli, conn):
+    job = enqueued(cli)
+    worker = fleet.register(conn, fleet.Identity("pay-3", 4121, "b", "n", "0.1.0", [], 4))
+    claim(conn, worker=worker, names=[Claimable("cli.mail")], count=1)
+    fleet.give_up(conn, worker)
+    recover(conn)
+    dispute(conn, worker, [RunReport(job, 1, Failed("too late", error_type="SMTPError"), 1.0)])
+
+    told = json.loads(cli("show", str(job), "--json").stdout)
+    shown = cli("show", str(job)).stdout
+
+    assert {run["outcome"] for run in told["runs"]} == {"lost", "late_failed"}
+    assert (told["job"]["state"], told["job"]["uncertain"]) == ("needs_review", True)
+    assert "run 1: lost" in shown
+    assert "run 1: late_failed" in shown
+    assert "too late" in shown
+
+
+def test_a_failure_that_may_have_run_in_part_is_marked_in_lists_and_facts(cli, conn):
+    sure, lost = enqueued(cli), enqueued(cli)
+    worker = fleet.register(conn, fleet.Identity("pay-3", 4121, "b", "n", "0.1.0", [], 4))
+    claim(conn, worker=worker, names=[Claimable("cli.mail")], count=2)
+    fail(conn, worker, [RunReport(sure, 1, Failed("no"), 1.0)])
+    fleet.give_up(conn, worker)
+    recover(conn)
+
+    rows = json.loads(cli("jobs", "--state", "failed", "--json").stdout)["jobs"]
+    lines = cli("jobs", "--state", "failed").stdout.splitlines()
+
+    assert {row["id"]: row["uncertain"] for row in rows} == {str(sure): False, str(lost): True}
+    assert [str(lost) in line for line in lines if "failed, uncertain" in line] == [True]
+    assert json.loads(cli("show", str(lost), "--json").stdout)["job"]["uncertain"] is True
+
+
 def test_a_job_that_nobody_knows_cannot_be_shown(cli):
     result = cli("show", str(uuid4()))
 
@@ -454,6 +701,33 @@ def test_a_sound_database_checks_out_with_0(cli):
 
     assert (plain.exit_code, plain.stdout, plain.stderr) == (0, "sound\n", "")
     assert json.loads(cli("check", "--json").stdout) == {"ok": True, "problems": []}
+
+
+def test_the_head_of_the_seals_is_printed_and_looked_for_again(real_cli, database):
+    assert real_cli("seals").stdout == "no act has been sealed yet\n"
+    assert json.loads(real_cli("seals", "--json").stdout) == {"head": None, "seals": []}
+    seal(database.connect())  # the two operators of the fixture
+    enqueued(real_cli)
+    seal(database.connect())
+
+    head, _, heading, *listed = real_cli("seals").stdout.splitlines()
+    found = json.loads(real_cli("seals", "--json", "--limit=1").stdout)
+
+    assert heading.split() == ["number", "at", "acts", "rebase"]
+    assert [line.split()[0] for line in listed] == ["2", "1"]
+    assert found["head"] == head
+    assert found["head"] == f"2:{found['seals'][0]['sha256']}"
+    assert real_cli("check", "--head", head).exit_code == 0
+    gone = real_cli("check", "--head", head, "--head", f"7:{'0a' * 32}")
+    assert gone.exit_code == 1
+    assert "ledger.seal_removed: seal 7" in gone.stdout
+
+
+def test_what_is_no_head_is_a_mistake(real_cli):
+    result = real_cli("check", "--head", "7")
+
+    assert result.exit_code == 2
+    assert "64 hexadecimal digits" in result.stderr
 
 
 def test_problems_are_told_with_how_to_mend_them_and_end_with_1(real_cli, database):
@@ -686,11 +960,18 @@ FIELDS = [
     *(("cancel", *SIGNED, "--", "{}") for _ in range(1)),
     *(
         (verb, str(UUID(int=1)), *SIGNED, f"--{option}={{}}")
-        for verb in ("cancel", "retry", "release")
+        for verb in ("cancel", "retry", "release", "confirm", "close")
         for option in ("by", "reason", "note")
     ),
     ("show", "--", "{}"),
     *(("jobs", f"--{option}={{}}") for option in ("state", "queue", "name", "limit")),
+    *(("queues", verb, *SIGNED, "--", "{}") for verb in ("pause", "resume", "clear")),
+    *(
+        ("queues", verb, "cli", *SIGNED, f"--{option}={{}}")
+        for verb in ("pause", "resume", "clear")
+        for option in ("by", "reason", "note")
+    ),
+    *(("queues", "clear", "cli", *SIGNED, f"--{option}={{}}") for option in ("limit", "bulk-id")),
     ("operators", "add", "--role=viewer", "--by=ops:alice", "--reason=x", "--", "{}"),
     ("operators", "add", "ops:x", "--by=ops:alice", "--reason=x", "--role={}"),
     ("operators", "add", "ops:x", "--role=viewer", "--reason=x", "--by={}"),
@@ -703,7 +984,7 @@ FIELDS = [
 
 @pytest.mark.parametrize("words", FIELDS, ids=" ".join)
 def test_nothing_that_is_typed_ends_in_a_traceback(cli, conn, words, monkeypatch):
-    monkeypatch.setattr("console.cli.work.run_worker", lambda _: 0)
+    monkeypatch.setattr("queue_core.worker.run_worker", lambda _: 0)
     for hostile in HOSTILE:
         before = conn.execute("SELECT count(*) AS n FROM countersign.acts").fetchone()
         typed = [word.replace("{}", hostile) for word in words]
@@ -750,7 +1031,7 @@ def test_a_setting_that_cannot_be_used_is_a_mistake(cli, monkeypatch):
 
 
 def test_what_the_database_refuses_is_told_by_its_name_alone(real_cli, database):
-    database.owner().execute("REVOKE SELECT ON countersign.ended FROM countersign_runtime")
+    database.owner().execute("REVOKE SELECT ON countersign.tallies FROM countersign_runtime")
 
     result = real_cli("counts")
 
@@ -758,12 +1039,28 @@ def test_what_the_database_refuses_is_told_by_its_name_alone(real_cli, database)
     assert result.stderr == "Error: the database refused: InsufficientPrivilege\n"
 
 
+@pytest.mark.parametrize(
+    ("limit", "name"),
+    [("statement_timeout", "QueryCanceled"), ("lock_timeout", "LockNotAvailable")],
+)
+def test_a_limit_of_the_database_is_no_outage(real_cli, database, monkeypatch, limit, name):
+    url = conninfo.make_conninfo(database.url, options=f"-c {limit}=50ms")
+    monkeypatch.setenv("DATABASE_URL", url)
+    with database.owner(autocommit=False) as owner:
+        owner.execute("LOCK TABLE countersign.tallies IN ACCESS EXCLUSIVE MODE")
+
+        result = real_cli("counts")
+
+    assert result.exit_code == 3
+    assert result.stderr == f"Error: the database ended a statement: {name}\n"
+
+
 # work ---------------------------------------------------------------------------------------------
 
 
 def test_work_tells_the_worker_its_options_and_ends_with_its_code(real_cli, database, monkeypatch):
     given = []
-    monkeypatch.setattr("console.cli.work.run_worker", lambda options: given.append(options) or 4)
+    monkeypatch.setattr("queue_core.worker.run_worker", lambda options: given.append(options) or 4)
     monkeypatch.setenv("QUEUE_STALE_AFTER", "7")
 
     result = real_cli(
@@ -793,8 +1090,8 @@ def test_work_tells_the_worker_its_options_and_ends_with_its_code(real_cli, data
     ],
 )
 def test_a_worker_that_cannot_work_starts_nothing(real_cli, monkeypatch, words):
-    monkeypatch.setattr("console.cli.work.run_worker", lambda _: 0)
-    monkeypatch.setattr("console.cli.work.service_url", pytest.fail)
+    monkeypatch.setattr("queue_core.worker.run_worker", lambda _: 0)
+    monkeypatch.setattr("console.cli.work.worker_urls", pytest.fail)
 
     assert real_cli("work", "--jobs=app.jobs", *words).exit_code == 2
 

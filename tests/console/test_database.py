@@ -5,10 +5,11 @@ import threading
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from console import database as connections
-from console.database import CommitUnansweredError, NotWrittenError, TookTooLongError
-from queue_core.errors import DatabaseAwayError, SchemaError
+from console.database import CommitUnansweredError, NotWrittenError
+from queue_core.errors import DatabaseAwayError, SchemaError, TookTooLongError
 from tests.console.people import Person
 
 NOBODY = "host=/nonexistent dbname=x"
@@ -36,7 +37,7 @@ def test_a_request_takes_one_connection_and_gives_it_back(alice, app):
     assert pids(app) == first
 
 
-def test_a_process_that_was_forked_opens_connections_of_its_own(app_on, shop, scene):
+def test_case_78_a_process_that_was_forked_opens_connections_of_its_own(app_on, shop, scene):
     app = app_on(shop.url)
     pids(app)
     pool = connections.connections(app)._pool
@@ -98,6 +99,26 @@ def test_a_pool_that_finds_the_database_away_is_thrown_away(app_on, shop, scene,
     monkeypatch.undo()
     assert pids(app)
     assert connections.connections(app)._pool is not pool
+
+
+def test_case_74_a_pool_whose_threads_are_gone_is_thrown_away(app_on, shop, scene, monkeypatch):
+    app = app_on(shop.url)
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    loans = [connections.connections(app).take()]
+    for thread in loans[0].pool._signal_stop_worker():
+        thread.join()
+    with pytest.raises(DatabaseAwayError):
+        take_all(app, loans)
+    assert pids(app)
+    assert connections.connections(app)._pool is not loans[0].pool
+    for loan in loans:
+        loan.conn.close()
+
+
+def take_all(app, loans):
+    """Take connections until the pool would have to open one, and can."""
+    while True:
+        loans.append(connections.connections(app).take())
 
 
 def test_pages_are_refused_while_the_ledger_could_be_rewritten(app_on, database):
@@ -193,6 +214,29 @@ def test_a_connection_lost_while_reading_is_an_outage(app, shop):
         use(end(shop, conn))
     with app.app_context(), pytest.raises(DatabaseAwayError), connections.session() as conn:
         use(end(shop, conn))
+
+
+READ_ONLY = "ALTER DATABASE {} SET default_transaction_read_only = {}"
+
+
+def test_case_72_a_server_that_only_reads_by_now_is_left_for_one_that_writes(app_on, database):
+    app = app_on(database.url)
+    with database.owner() as owner:
+        name = sql.Identifier(owner.info.dbname)
+        owner.execute(sql.SQL(READ_ONLY).format(name, sql.SQL("on")))
+        with app.app_context(), pytest.raises(DatabaseAwayError), connections.acting() as conn:
+            write(conn)
+        with app.app_context(), pytest.raises(DatabaseAwayError), connections.session() as conn:
+            write(conn)
+        owner.execute("SET default_transaction_read_only = off")
+        owner.execute(sql.SQL(READ_ONLY).format(name, sql.SQL("off")))
+    with app.app_context(), connections.acting() as conn:
+        write(conn)
+
+
+def write(conn):
+    """Write something that is of no account."""
+    conn.execute("UPDATE countersign.operators SET role = role")
 
 
 def test_threads_of_one_process_share_one_pool(app_on, shop, scene):

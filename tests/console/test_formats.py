@@ -1,5 +1,7 @@
 """How values are written on pages."""
 
+import sys
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
@@ -104,10 +106,62 @@ def test_everything_else_is_shown_as_it_is(text):
     assert formats.shown(text) == text
 
 
+def test_no_character_that_is_shown_at_once_hides_anything():
+    at_once = filter(str.isprintable, map(chr, range(sys.maxunicode + 1)))
+    kinds = set(map(unicodedata.category, at_once))
+    assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
 def test_nothing_is_shown_as_nothing():
     assert formats.shown(None) == ""
 
 
 def test_a_reason_or_an_act_of_later_is_still_said():
     assert formats.why("gone_missing") == "Gone missing"
-    assert formats.did("confirmed") == "confirmed"
+    assert formats.did("put_elsewhere") == "put elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.0, "1 s"),
+        (1.5, "1.5 s"),
+        (90.0, "1 min 30 s"),
+        (900.0, "15 min"),
+        (5_400.0, "1 h 30 min"),
+        (86_400.0, "1 day"),
+        (172_800.0, "2 days"),
+        (90_061.0, "1 day 1 h 1 min 1 s"),
+    ],
+)
+def test_an_interval_is_written_whole(seconds, text):
+    assert formats.every(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (0.2, "under 1"), (1, "1.0"), (9.94, "9.9"), (10, "10"), (12_345.6, "12,346")],
+)
+def test_a_rate_is_as_exact_as_it_is_large(number, text):
+    assert formats.per_minute(number) == text
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        ("https://a.example/b?c#d", True),
+        ("http://localhost:8000/", True),
+        ("javascript:alert(1)", False),
+        ("JAVASCRIPT://a.example/%0aalert(1)", False),
+        ("data:text/html,x", False),
+        ("//a.example", False),
+        ("https:///x", False),
+        ("https://[", False),
+        ("https://a.example/ b", False),
+        ("https://a.example/\nb", False),
+        ("see the wiki", False),
+        ("", False),
+    ],
+)
+def test_only_an_address_of_http_is_a_link(address, is_one):
+    assert formats.web_address(address) is is_one

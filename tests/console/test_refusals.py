@@ -6,10 +6,16 @@ from uuid import uuid4
 import pytest
 
 from console import refusals
-from console.database import CommitUnansweredError, NotWrittenError, TookTooLongError
+from console.database import CommitUnansweredError, NotWrittenError
 from console.forms.jobs import ActForm
 from queue_core.acts import ActOutcome
-from queue_core.errors import ContendedError, DatabaseAwayError, EmbeddedError, SchemaError
+from queue_core.errors import (
+    ContendedError,
+    DatabaseAwayError,
+    EmbeddedError,
+    SchemaError,
+    TookTooLongError,
+)
 from queue_core.queries import overview
 from tests.console.people import Person
 

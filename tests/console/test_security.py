@@ -9,37 +9,32 @@ from psycopg import sql
 
 from console.database import reading
 from console.security import HEADERS, safe_next
+from tests.console.addresses import every
 from tests.console.people import Person
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE")
+SCRIPT = 'src="/static/console.js"'
+"""The one that pages have."""
 UNDER_PLAIN_HTTP = {"HTTP_HOST": "queue.example", "REMOTE_ADDR": "203.0.113.9"}
 
 
-def every(app, scene, method):
-    """Every address that takes `method`."""
-    for rule in app.url_map.iter_rules():
-        if method in rule.methods:
-            path = rule.rule.replace("<uuid:job_id>", str(scene.failed))
-            yield path.replace("<path:filename>", "console.css")
-
-
-def test_every_answer_has_the_headers(app, scene, alice, person):
-    pages = [alice.get(path) for path in every(app, scene, "GET")]
+def test_every_answer_has_the_headers(app, scene, root, person):
+    pages = [root.get(path) for path in every(app, scene, "GET")]
     pages += [person().get(path) for path in every(app, scene, "GET")]
-    pages += [alice.post(path, {}) for path in every(app, scene, "POST")]
+    pages += [root.post(path, {}) for path in every(app, scene, "POST")]
     pages += [
-        alice.get("/nowhere"),
-        alice.get("/jobs/?state=nonsense"),
-        alice.get(f"/jobs/{scene.failed}/retry"),
+        root.get("/nowhere"),
+        root.get("/jobs/?state=nonsense"),
+        root.get(f"/jobs/{scene.failed}/retry"),
     ]
     for answer in pages:
         assert {key: answer.headers.get(key) for key in HEADERS} == dict(HEADERS)
 
 
-def test_only_static_files_may_be_kept(app, scene, alice):
+def test_only_static_files_may_be_kept(app, scene, root):
     for path in every(app, scene, "GET"):
-        kept = "no-store" not in alice.get(path).headers["Cache-Control"]
+        kept = "no-store" not in root.get(path).headers["Cache-Control"]
         assert kept == path.startswith("/static/"), path
 
 
@@ -51,11 +46,19 @@ def test_strict_transport_is_asked_for_only_over_https(alice, person):
     )
 
 
-def test_pages_have_no_script_and_no_style_of_their_own(app, scene, alice):
+def test_pages_have_one_script_by_its_address_and_none_of_their_own_nor_a_style(app, scene, root):
     paths = [*every(app, scene, "GET"), f"/jobs/{scene.hostile}", f"/jobs/{scene.told}", "/nowhere"]
     for path in [path for path in paths if not path.startswith("/static/")]:
-        page = alice.get(path).text
+        page = root.get(path).text
+        page = page.replace(f"<script {SCRIPT} defer></script>", "", 1)
         assert not re.search(r"<script|<style|\sstyle=|\son\w+=\"|javascript:(?!alert)", page), path
+
+
+def test_the_policy_lets_in_what_the_console_itself_serves_and_nothing_else():
+    policy = HEADERS["Content-Security-Policy"]
+    allowed = {part.split()[0]: set(part.split()[1:]) for part in policy.split(";")}
+    assert allowed.pop("default-src") == {"'none'"}
+    assert set.union(*allowed.values()) <= {"'self'", "'none'"}
 
 
 def test_no_template_calls_a_value_safe():
@@ -67,14 +70,14 @@ def test_no_template_calls_a_value_safe():
     assert found == []
 
 
-def test_each_address_takes_its_own_methods_and_no_other(app, scene, alice):
+def test_each_address_takes_its_own_methods_and_no_other(app, scene, root):
     taken = defaultdict(set)
     for method in METHODS:
         for path in every(app, scene, method):
             taken[path].add(method)
     for path, own in taken.items():
         for method in set(METHODS) - own:
-            answer = alice.open(path, method=method)
+            answer = root.open(path, method=method)
             assert answer.status_code == 405, (method, path)
             assert set(answer.headers["Allow"].split(", ")) - {"HEAD"} == own
 
@@ -96,7 +99,7 @@ def contents(owner):
     }
 
 
-def test_opening_a_page_writes_nothing(app, scene, alice, shop):
+def test_case_87_opening_a_page_writes_nothing(app, scene, root, shop):
     with shop.owner() as owner:
         before = contents(owner)
         for path in [
@@ -104,7 +107,7 @@ def test_opening_a_page_writes_nothing(app, scene, alice, shop):
             f"/jobs/{scene.review}",
             "/jobs/?state=ready&queue=x",
         ]:
-            alice.get(path)
+            root.get(path)
         assert contents(owner) == before
 
 
@@ -116,7 +119,7 @@ def test_a_page_is_read_where_nothing_can_be_written(app):
 
 
 @pytest.mark.parametrize("token", [None, "", "x", "IjAi.x.y", "\0", "é" * 500])
-def test_no_form_does_anything_without_its_token(app, scene, alice, stands, job_at, token):
+def test_no_form_does_anything_without_its_token(app, scene, alice, root, stands, job_at, token):
     job = job_at("failed")
     form = {**alice.form(job, "retry"), "reason": "deploy_error"}
     del form["csrf_token"]
@@ -127,7 +130,7 @@ def test_no_form_does_anything_without_its_token(app, scene, alice, stands, job_
     assert "deploy_error" in answer.text
     assert stands(job) == ("failed", [])
     for path in every(app, scene, "POST"):
-        assert alice.post(path, {} if token is None else {"csrf_token": token}).status_code == 400
+        assert root.post(path, {} if token is None else {"csrf_token": token}).status_code == 400
     assert alice.get("/").status_code == 200
 
 
@@ -154,7 +157,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
-def test_a_form_from_another_site_is_refused_whatever_its_token(
+def test_case_87_a_form_from_another_site_is_refused_whatever_its_token(
     app, scene, alice, job_at, stands, headers
 ):
     job = job_at("failed")

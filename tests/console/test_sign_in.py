@@ -2,7 +2,6 @@
 
 import pytest
 
-from console.forms.sign_in import Kept, read
 from queue_core import operators, retry
 from queue_core.queries import acts
 from tests.console.people import Person, forms
@@ -233,17 +232,3 @@ def test_the_job_that_moved_on_in_between_is_shown_as_it_is(app, job_at, books):
     assert "The job has moved on since you opened it" in page.text
     assert "provider_outage" in page.text
     assert forms(page)[f"/jobs/{job}/cancel"]["reason"] == ""
-
-
-KEPT = Kept(
-    "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "retry", "ops:bob", "r" * 9_000, "n", "failed", "1", "/"
-)
-
-
-def test_only_what_the_console_kept_itself_is_taken_back(app):
-    with app.test_request_context("/"):
-        kept = read(KEPT.signed())
-        assert kept
-        assert (kept.verb, kept.note, len(kept.reason)) == ("retry", "n", 4_000)
-        for forged in (None, "", "x", KEPT.signed()[:-2], "W10.x", KEPT.signed() + "\0"):
-            assert read(forged) is None

@@ -19,10 +19,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from console import start
+from console import start, start_options, welcome
 from console.cli import signature
-from queue_core import operators, sessions
+from queue_core import sessions
 from queue_core.embedded import folders
+from queue_core.queries import operators as people
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 90
@@ -225,8 +226,36 @@ def test_a_setting_that_cannot_be_used_is_named(tmp_path):
 def test_a_data_folder_is_meant_from_where_one_stands(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QUEUE_DATA", "mine")
-    assert start.environment(None, 1)["QUEUE_DATA"] == str(tmp_path / "mine")
-    assert start.environment(start.folder("other"), 1)["QUEUE_DATA"] == str(tmp_path / "other")
+    assert start_options.environment(None, 1)["QUEUE_DATA"] == str(tmp_path / "mine")
+    assert start_options.environment(start_options.folder("other"), 1)["QUEUE_DATA"] == str(
+        tmp_path / "other"
+    )
+
+
+SLOW_TO_IMPORT = """
+import pathlib, sys, time
+if sys.flags.no_site:
+    pathlib.Path(r"{folder}", "importing").touch()
+    time.sleep(60)
+"""
+
+
+def test_ctrl_c_before_anything_is_imported_is_one_line(ctrl_c, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TO_IMPORT.format(folder=tmp_path))
+    begun = subprocess.Popen(
+        [ROOT / "bin" / "start", "--port", "0", "--data", str(tmp_path / "data")],
+        env={**clean(), "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    until((tmp_path / "importing").exists)
+    os.killpg(begun.pid, signal.SIGINT)
+    printed = begun.communicate(timeout=SECONDS)
+    assert printed == ("", "bin/start: ended before anything was started.\n")
+    assert begun.returncode == 130
+    assert not (tmp_path / "data").exists()
 
 
 # A database of one's own
@@ -319,21 +348,21 @@ def test_a_first_start_prints_a_password_once_and_a_second_one_keeps_everything(
     assert f"QUEUE_DATA={second.folder}" in second.until_welcome()
     assert "operators reset ops:admin" in second.printed
     with connected(second.folder) as conn:
-        assert [row.code for row in operators.list_operators(conn)] == ["ops:admin"]
+        assert [row.code for row in people.list_operators(conn)] == ["ops:admin"]
         assert sessions.sign_in(conn, "ops:admin", password, address="127.0.0.1")
 
 
 @pytest.mark.slow
 def test_of_two_first_starts_at_once_one_adds_the_operator(database, monkeypatch, capsys):
-    add = start.add_first_operator
+    add = welcome.add_first_operator
 
     def add_behind_another(conn):
         add(conn)
         return add(conn)
 
-    monkeypatch.setattr(start, "add_first_operator", add_behind_another)
-    place = start.Place(database.url, database.owner_url, own=False)
-    start.welcome("http://127.0.0.1:1/", place, {})
+    monkeypatch.setattr(welcome, "add_first_operator", add_behind_another)
+    place = start_options.Place(database.url, database.owner_url, own=False)
+    welcome.welcome("http://127.0.0.1:1/", place, {})
     printed = capsys.readouterr().out
     assert "a new one:" in printed
     assert "shown only now" not in printed
@@ -410,7 +439,7 @@ def test_a_part_that_ends_by_itself_is_named_and_ends_the_other(begin, name, wor
 def test_under_nohup_a_terminal_that_goes_away_ends_nothing(before, printed):
     code = f"""
 import os, signal
-from console import start
+from console import start, start_options, welcome
 def run(options):
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on")

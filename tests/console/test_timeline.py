@@ -7,8 +7,9 @@ import pytest
 
 from console.timeline import said, timeline, tone, what_came_of
 from queue_core.queries.acts import ActRow
-from queue_core.queries.jobs import JobFacts
+from queue_core.queries.facts import JobFacts
 from queue_core.queries.runs import RunRow
+from queue_core.queries.workers import WorkerRow
 from queue_core.states import OUTCOMES
 
 BEGUN = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
@@ -104,6 +105,14 @@ def test_a_completed_job_tells_of_the_attempt_that_completed_it():
     assert moments[-2].attempt == 2
 
 
+def test_a_confirmed_job_completed_no_run_and_its_act_says_what_happened():
+    runs = [run(1, "lost", claimed=1, started=2, ended=60)]
+    confirmed = job("completed", ended_at=at(90), confirmed_by="ops:bob", worker=None)
+    assert told(confirmed, runs, [act("confirmed", 1, 90)]) == [
+        ("asked", None), ("claimed", 1), ("started", 1), ("ended", 1), ("act", 1),
+    ]  # fmt: skip
+
+
 def test_a_late_report_is_one_moment_and_no_second_run():
     runs = [
         run(1, "lost", claimed=1, started=2, ended=60),
@@ -118,6 +127,51 @@ def test_a_late_report_is_one_moment_and_no_second_run():
         "ended",
         "review",
     ]
+
+
+def worker(beat, lost=None):
+    nothing = dict.fromkeys(WorkerRow.__slots__)
+    rule = "stale" if lost is not None else None
+    moments = {"beat_at": at(beat), "lost_at": None if lost is None else at(lost)}
+    return WorkerRow(**{**nothing, "id": WORKER, "lost_rule": rule, **moments})
+
+
+def test_the_last_word_of_a_lost_worker_and_its_loss_are_moments():
+    moments = timeline(
+        job("needs_review", entered_at=at(70)),
+        [run(1, "lost", claimed=1, started=2, ended=70)],
+        [],
+        {WORKER: worker(9, 69)},
+    )
+    assert [(each.kind, each.at) for each in moments] == [
+        *(("asked", BEGUN), ("claimed", at(1)), ("started", at(2)), ("beat", at(9))),
+        *(("gone", at(69)), ("ended", at(70)), ("review", at(70))),
+    ]
+
+
+def test_a_running_job_shows_when_its_worker_was_last_heard():
+    moments = timeline(job("running", claimed_at=at(3)), [], [], {WORKER: worker(40)})
+    assert [each.kind for each in moments] == ["asked", "claimed", "started", "beat"]
+
+
+def test_a_worker_that_only_failed_a_run_has_no_part_in_the_story():
+    rows = {WORKER: worker(40, 50)}
+    moments = timeline(job("failed"), [run(1, claimed=1, started=2, ended=3)], [], rows)
+    assert not {"beat", "gone"} & {each.kind for each in moments}
+
+
+def test_a_job_that_waits_shows_when_it_is_due():
+    moments = timeline(job("waiting", run_at=at(90)), [run(1, claimed=1, started=2, ended=3)], [])
+    assert (moments[-1].kind, moments[-1].at, moments[-1].attempt) == ("due", at(90), 2)
+    assert told(job("ready", 0, run_at=BEGUN), [], []) == [("asked", None)]
+
+
+def test_what_came_of_an_act_ends_with_the_run_it_led_to():
+    again = act("retried", 1)
+    failed = what_came_of(again, job("failed", 2), [run(2, ended=7)])
+    done = what_came_of(again, job("completed", 2, ended_at=at(9)), [])
+    still = what_came_of(again, job("running", 2), [])
+    assert [failed.at, done.at, still.at] == [at(7), at(9), None]
 
 
 CAME = [
@@ -160,7 +214,18 @@ CAME = [
     ),
     (act("retried", 1), None, [], "unknown"),
     (act("disabled", None), job("ready", 0), [], "unknown"),
-    (act("noted", 1), job("ready", 1), [], "unknown"),
+    (act("noted", 1), job("ready", 1), [], "it moved nothing"),
+    (act("assigned", 1), None, [], "it moved nothing"),
+    (act("revealed", 1), job("failed", 1), [], "it moved nothing"),
+    (act("confirmed", 1), job("completed", 1, confirmed_by="ops:bob"), [], "counts as completed"),
+    (act("closed", 1), job("cancelled", 1), [], "never ran again"),
+    (act("closed", 1), job("completed", 2), [], "queued again since"),
+    (
+        act("released", 1),
+        job("completed", 2, confirmed_by="ops:bob"),
+        [run(2, "lost", ended=1)],
+        "attempt 2 was lost with its worker",
+    ),
 ]
 
 
@@ -168,7 +233,7 @@ CAME = [
     ("row", "now", "runs", "sentence"), CAME, ids=[f"{each[0].act}: {each[3]}" for each in CAME]
 )
 def test_what_came_of_an_act_is_what_the_books_say_and_never_a_guess(row, now, runs, sentence):
-    assert what_came_of(row, now, runs) == sentence
+    assert what_came_of(row, now, runs).said == sentence
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

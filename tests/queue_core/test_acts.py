@@ -20,6 +20,8 @@ from queue_core import (
     OptionError,
     TransitionRefusedError,
     cancel,
+    close,
+    confirm,
     enqueue_signed,
     release,
     retry,
@@ -35,6 +37,8 @@ VERBS = {
     "cancel": ("ready", cancel),
     "retry": ("failed", retry),
     "release": ("needs_review", release),
+    "confirm": ("needs_review", confirm),
+    "close": ("needs_review", close),
 }
 BAD_CODES = {
     "empty": "",
@@ -205,6 +209,9 @@ def test_queued_states_count_as_one_for_what_was_seen(conn, job_in, place: str, 
         ("needs_review", release, ("needs_review", 2)),
         ("needs_review", release, ("failed", 1)),
         ("ready", release, ("needs_review", 0)),
+        ("needs_review", confirm, ("needs_review", 2)),
+        ("needs_review", close, ("needs_review", 2)),
+        ("completed", confirm, ("needs_review", 1)),
         ("ready", cancel, ("no such state", 0)),
     ],
 )
@@ -497,9 +504,9 @@ def test_acts_work_on_any_connection(
     with psycopg.connect(shared_database.url, autocommit=autocommit, row_factory=factory) as caller:
         if kind == "client cursors":
             caller.cursor_factory = psycopg.ClientCursor
-        made = {place: job_in(caller, place).id for place, _ in VERBS.values()}
         for place, act in VERBS.values():
-            applied, refused = act(caller, [made[place], uuid.uuid4()], **SIGNED)
+            made = job_in(caller, place)
+            applied, refused = act(caller, [made.id, uuid.uuid4()], **SIGNED)
             assert (applied.applied, refused.why) == (True, "not_found")
             assert isinstance(applied.act_id, int)
             assert isinstance(applied.job_id, UUID)

@@ -2,19 +2,17 @@ import hashlib
 import random
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from queue_core import cancel, check, enqueue, fleet, release, retry
-from queue_core.check import ledger, places, schema
-from queue_core.database import connect
-from queue_core.embedded import Server
+from queue_core import cancel, check, close, confirm, enqueue, fleet, release, retry
+from queue_core.check import guards, places, schema
 from queue_core.errors import SchemaError
 from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Unreadable
 from queue_core.queries.places import locate
+from queue_core.seals import seal
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.defer import defer
@@ -24,17 +22,10 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.set_aside import set_aside
+from tests import schemas
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
-
-
-@pytest.fixture
-def owner(migrated: Server) -> Iterator[psycopg.Connection[dict[str, object]]]:
-    """Give a connection of the superuser whose one transaction is rolled back, DDL included."""
-    with connect(migrated.owner_url, name="test") as connection:
-        connection.set_autocommit(False)
-        yield connection
-        connection.rollback()
+owner = schemas.owner
 
 
 def codes(problems: list[check.Problem]) -> list[str]:
@@ -246,8 +237,8 @@ HARMS = {
     ),
     "a ledger that takes unsigned acts": (
         f"{ACTS} ALTER COLUMN by DROP NOT NULL",
-        "schema.missing",
-        "column by",
+        "migration.edited",
+        "column acts.by",
     ),
     "a ledger that takes anything as a code": (
         f"{ACTS} DROP CONSTRAINT acts_by_check",
@@ -331,6 +322,28 @@ def test_a_role_without_rights_is_told_which_it_lacks(owner):
     assert check.is_foreign(owner)
 
 
+DISINHERITED = """
+CREATE ROLE stranger NOINHERIT;
+GRANT countersign_runtime TO stranger WITH INHERIT FALSE;
+SET LOCAL ROLE stranger
+"""
+
+
+def test_a_member_that_does_not_inherit_is_told_what_helps(owner):
+    owner.execute(DISINHERITED)
+    (found,) = check.check(owner)
+    owner.execute("RESET ROLE")
+    owner.execute(found.mend.split("`")[1])
+    owner.execute("SET LOCAL ROLE stranger")
+    assert not check.is_foreign(owner)
+
+
+def test_an_older_server_is_told_its_own_way(owner, monkeypatch):
+    monkeypatch.setattr(check, "INHERIT_IS_GRANTED", 1_000_000)
+    owner.execute(DISINHERITED)
+    assert 'ALTER ROLE "stranger" INHERIT' in check.check(owner)[0].mend
+
+
 def test_the_expected_schema_is_what_the_migrations_make(owner):
     """A table, column, function or index that a new migration brings belongs into the lists."""
     owner.execute("SET LOCAL search_path = countersign")
@@ -351,9 +364,8 @@ def test_the_expected_schema_is_what_the_migrations_make(owner):
     }
 
     assert have == {name: set(columns) for name, columns in schema.COLUMNS.items()}
-    assert functions == set(schema.BODIES) | {"stamp_act", "refuse_change"}
+    assert functions == set(schema.BODIES) | {"stamp_act", "stamp_seal", "refuse_change"}
     assert indexes == schema.INDEXES
-    assert set(ledger.COLUMNS) == set(schema.COLUMNS["acts"])
 
 
 def tables(conn):
@@ -369,7 +381,11 @@ def test_the_bodies_that_are_compared_are_those_of_the_files():
             bodies[name] = hashlib.sha256(body.encode()).hexdigest()
 
     ours = dict(schema.BODIES)
-    ours |= {wanted.function.split(".")[1]: wanted.sha256 for wanted in ledger.TRIGGERS.values()}
+    ours |= {
+        wanted.function.split(".")[1]: wanted.sha256
+        for triggers in guards.TRIGGERS.values()
+        for wanted in triggers.values()
+    }
     assert bodies == ours
 
 
@@ -426,6 +442,22 @@ def drop_partitions_after(owner, weeks: int) -> None:
         owner.execute(row["drop"])
 
 
+def test_empty_weeks_of_long_ago_are_warned_about(owner):
+    for parent in ("jobs", "ended"):
+        owner.execute(
+            f"CREATE TABLE countersign.{parent}_2020w01 PARTITION OF countersign.{parent} "
+            "FOR VALUES FROM ('016f5c00-0000-0000-0000-000000000000') "
+            "TO ('016f8000-0000-0000-0000-000000000000')"
+        )
+    warning = next(each for each in check.warnings(owner) if each.code == "partition.kept")
+    assert "QUEUE_OWNER_URL" in warning.mend
+    owner.execute(
+        "INSERT INTO countersign.jobs (id, name, queue, args, priority) "
+        "VALUES ('016f5c00-0000-7000-8000-000000000000', 'old', 'default', '{}', 0)"
+    )
+    assert "partition.kept" not in codes(check.warnings(owner))
+
+
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"])
 def test_the_sessions_time_zone_does_not_matter(owner, zone):
     owner.execute(f"SET LOCAL timezone = '{zone}'")
@@ -469,8 +501,9 @@ COPIES = {
 def test_a_job_in_two_places_is_found(owner, job, place, full):
     owner.execute(COPIES[place])
 
-    (problem,) = check.check(owner, full=full)
+    problem, *more = check.check(owner, full=full)
 
+    assert codes(more) == (["counts.wrong"] if full and place == "ended" else [])
     assert problem.code == "job.two_places"
     assert str(job) in problem.what
     assert place in problem.what
@@ -505,6 +538,40 @@ def test_a_job_in_no_place_is_found(owner, job, full):
     assert str(job) in problem.what
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    ("place", "table", "mend"),
+    [
+        ("ready", "ready", "flask queue cancel"),
+        ("waiting", "waiting", "flask queue cancel"),
+        ("blocked", "blocked", "flask queue cancel"),
+        ("running", "running", "its worker sends it to review"),
+        ("needs_review", "review", "flask queue confirm|close"),
+        ("failed", "ended", "cannot be retried"),
+    ],
+)
+def test_a_place_whose_job_has_no_body_is_found(owner, job_in, place, table, mend, full):
+    job_in(owner, place)
+    made = job_in(owner, place)
+    owner.execute("DELETE FROM countersign.jobs WHERE id = %s", [made.id])
+
+    (problem,) = check.check(owner, full=full)
+
+    assert problem.code == "job.no_body"
+    assert f"{made.id} stands in {table}" in problem.what
+    assert mend in problem.mend
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_quick_form_looks_for_the_bodies_of_the_newest(owner, registry, monkeypatch, full):
+    monkeypatch.setattr(places, "NEWEST_IDS", 2)
+    for _ in range(3):
+        enqueue(owner, "mail.send")
+    owner.execute("DELETE FROM countersign.jobs")
+
+    assert codes(check.check(owner, full=full)) == ["job.no_body"] * (3 if full else 2)
+
+
 def test_the_arguments_of_a_lost_job_are_not_told(owner, job):
     owner.execute("DELETE FROM countersign.ready")
 
@@ -535,7 +602,9 @@ def test_the_quick_form_looks_at_the_newest_ids_of_each_place(owner, monkeypatch
         "SELECT id, 'failed', 1 FROM countersign.ready"
     )
 
-    assert len(check.check(owner, full=full)) == (5 if full else 3)
+    found = codes(check.check(owner, full=full))
+
+    assert found.count("job.two_places") == (5 if full else 3)
 
 
 def test_of_very_many_problems_the_first_hundred_of_a_kind_are_told(owner, registry):
@@ -617,7 +686,7 @@ class Life:
 
     def act(self) -> None:
         ids = [row["id"] for row in self.pick("SELECT id FROM countersign.jobs")]
-        verb = self.chance.choice([cancel, retry, release])
+        verb = self.chance.choice([cancel, retry, release, confirm, close])
         verb(self.conn, ids, by="ops:alice", reason="on-call")
 
     def sweep(self) -> None:
@@ -632,7 +701,7 @@ class Life:
             dispute(self.conn, self.worker, [self.late.pop()])
 
     def pick(self, statement: str) -> list[dict]:
-        found = self.conn.execute(statement).fetchall()
+        found = self.conn.execute(statement + " ORDER BY id").fetchall()
         return self.chance.sample(found, min(len(found), 3))
 
 
@@ -646,6 +715,42 @@ def test_a_thousand_honest_states_are_quiet(conn, registry, make_worker, seed):
     ids = [row["id"] for row in conn.execute("SELECT id FROM countersign.jobs").fetchall()]
     states = {place.state for place in locate(conn, ids).values()}
     assert states >= {"ready", "waiting", "completed", "failed", "cancelled", "needs_review"}
+
+
+KILL = """
+SELECT pg_terminate_backend(pg_stat_activity.pid, 10000)
+FROM pg_stat_activity
+WHERE pg_stat_activity.pid = %s
+"""
+
+
+def test_a_thousand_honest_moves_with_seals_and_kills_between_are_quiet(
+    database, registry, make_worker
+):
+    watcher, killer = database.connect(), database.owner()
+    life = Life(database.connect(), make_worker(watcher), seed=7)
+    for moved in range(1_000):
+        if moved % 40 == 39:  # the moves since the last commit never were
+            doomed, kept = database.connect(autocommit=False), life.conn
+            life.conn, worker, late = doomed, life.worker, list(life.late)
+            for _ in range(life.chance.randrange(1, 6)):
+                life.step()
+            killer.execute(KILL, [doomed.info.backend_pid])
+            doomed.close()
+            life.conn, life.worker, life.late = kept, worker, late
+        life.step()
+        if moved % 10 == 0:
+            seal(watcher)
+        if moved % 40 == 0:
+            assert check.check(watcher) == []
+    while seal(watcher):
+        pass
+    assert check.check(watcher, full=True) == []
+    signed = watcher.execute(
+        "SELECT (SELECT count(*) FROM countersign.acts) AS acts, "
+        "(SELECT sum(count) FROM countersign.seals) AS sealed"
+    ).fetchone()
+    assert signed["acts"] == signed["sealed"] > 100
 
 
 def test_jobs_on_the_move_do_not_show_in_two_places_or_none(database, registry, make_worker):

@@ -14,8 +14,15 @@ import psycopg
 import pytest
 from psycopg import conninfo, sql
 
-from queue_core import ArgumentsError, Client, DatabaseAwayError, NewJob
-from queue_core.queries.jobs import job as facts
+from queue_core import (
+    ArgumentsError,
+    Client,
+    ContendedError,
+    DatabaseAwayError,
+    NewJob,
+    TookTooLongError,
+)
+from queue_core.queries.facts import job as facts
 from queue_core.queries.places import locate
 from tests.conftest import CANARY, Database
 
@@ -104,6 +111,27 @@ def test_a_connection_that_was_cut_is_told_and_the_next_call_has_a_new_one(
     assert away.value.__suppress_context__
     assert CANARY not in str(away.value)
     assert client.enqueue("mail.send").created
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [("statement_timeout", TookTooLongError), ("lock_timeout", ContendedError)],
+)
+def test_a_limit_that_ends_a_call_is_told_as_such_and_the_connection_stays(
+    shared_database, registry, limit, error
+) -> None:
+    url = conninfo.make_conninfo(shared_database.url, options=f"-c {limit}=50ms")
+    with Client(url) as client, shared_database.owner(autocommit=False) as owner:
+        client.enqueue("mail.send")
+        before = backend(client)
+        owner.execute("LOCK TABLE countersign.jobs IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(error) as told:
+            client.enqueue("mail.send", {"address": CANARY})
+        owner.rollback()
+        assert told.value.__suppress_context__
+        assert CANARY not in str(told.value)
+        assert client.enqueue("mail.send").created
+        assert backend(client) == before
 
 
 def test_a_database_that_is_away_is_told_without_the_password(registry) -> None:

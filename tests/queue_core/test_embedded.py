@@ -251,18 +251,42 @@ def test_starting_twice_in_a_process_is_one_use(made, use):
     assert not process.leave()
 
 
-def test_a_killed_user_leaves_the_server_to_the_next_one(made, use):
+def test_the_last_user_killed_takes_the_server_along(made, use):
     killed = use(made)
     assert killed.urls
-    running = postmaster(made)
     killed.end()
-    assert alive(running)
+    until(lambda: not processes(made))
 
     following = use(made)
-    assert following.urls
-    assert postmaster(made) == running
+    assert ask(following.urls[0], "SELECT 1") == 1
     assert not following.leave()
     assert not processes(made)
+
+
+def test_a_killed_user_leaves_the_server_to_the_others(made, use):
+    killed, other = use(made), use(made)
+    assert killed.urls
+    assert other.urls
+    running = postmaster(made)
+    killed.end()
+    assert ask(other.urls[0], "SELECT 1") == 1
+    assert postmaster(made) == running
+    other.end()
+    until(lambda: not processes(made))
+
+
+def test_a_server_whose_keeper_is_killed_goes_on_until_its_last_user_leaves(made, use):
+    process = use(made)
+    assert process.urls
+    (keeper,) = [pid for pid in processes(made) if b"keeper.py" in command(pid)]
+    os.kill(keeper, signal.SIGKILL)
+    assert ask(process.urls[0], "SELECT 1") == 1
+    assert not process.leave()
+    assert not processes(made)
+
+
+def command(pid: int) -> bytes:
+    return (PROC / str(pid) / "cmdline").read_bytes()
 
 
 def test_the_end_of_a_forked_child_stops_nothing(made, use):
@@ -422,9 +446,22 @@ def test_a_socket_folder_that_anybody_could_have_put_there_is_refused(base, use,
         sockets.chmod(0o755)
     try:
         assert f"{sockets} is not a private folder" in refusal(use(folder))
-        assert not (folder / "data").exists()
+        assert not folder.exists()
     finally:
         sockets.unlink() if there == "a link" else sockets.rmdir()
+
+
+def test_a_refused_first_start_leaves_no_folder(folder, use):
+    none = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
+    assert "is not installed" in refusal(use(folder, none + OPEN))
+    assert not folder.exists()
+
+
+def test_a_refused_first_start_leaves_a_folder_of_ones_own(folder, use):
+    folder.mkdir(mode=0o755)
+    none = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
+    assert "is not installed" in refusal(use(folder, none + OPEN))
+    assert folder.is_dir()
 
 
 def test_data_of_another_major_version_are_refused(folder, use):

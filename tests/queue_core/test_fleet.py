@@ -144,6 +144,17 @@ def test_a_worker_stops_once(conn) -> None:
     assert (kept["stopped_at"], kept["lost_at"]) == (kept["now"], None)
 
 
+def test_a_worker_says_once_that_it_takes_no_more(conn) -> None:
+    worker = fleet.register(conn, IDENTITY)
+    assert row(conn, worker)["draining_at"] is None
+    fleet.drain(conn, worker)
+    kept = row(conn, worker)
+    assert kept["draining_at"] == kept["now"]
+    conn.execute("UPDATE countersign.workers SET draining_at = 'epoch' WHERE id = %s", [worker])
+    fleet.drain(conn, worker)
+    assert row(conn, worker)["draining_at"].year == 1970
+
+
 def test_a_worker_that_gives_up_says_so_itself(conn) -> None:
     worker = fleet.register(conn, IDENTITY)
     assert [fleet.give_up(conn, worker) for _ in range(2)] == [True, False]

@@ -193,7 +193,7 @@ def test_a_whole_act_fits_the_table(conn) -> None:
     "wrong",
     [
         {"act": "invented"},
-        {"subject_kind": "queue"},
+        {"subject_kind": "table"},
         {"subject_id": None},
         {"attempt": None},
         {"subject_kind": "operator"},
@@ -221,7 +221,7 @@ def test_an_act_that_is_not_whole_is_refused_by_the_table(conn, wrong: dict[str,
         ("runs", "outcome", OUTCOMES),
         ("ended", "state", ENDED),
         ("running", "on_lost", get_args(OnLost)),
-        ("acts", "subject_kind", ("job", "operator")),
+        ("acts", "subject_kind", ("job", "queue", "schedule", "operator")),
     ],
 )
 def test_the_lists_in_the_schema_are_those_of_the_code(

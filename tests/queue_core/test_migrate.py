@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 import re
-import shutil
 import threading
 import time
 import uuid
@@ -22,13 +21,14 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 
 import queue_core
 from queue_core import SchemaError, enqueue, migrate
-from queue_core.queries import migrations
 from queue_core.queries.migrations import applied, differences, known, missing
+from tests import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "migrations").glob("*.sql"))
 NAMES = [file.name for file in FILES]
 Conn = psycopg.Connection[DictRow]
+folder = schemas.folder
 
 
 @dataclass
@@ -46,6 +46,20 @@ class Bare:
             url, autocommit=autocommit, row_factory=dict_row
         )
         return self._stack.enter_context(connection)
+
+
+@pytest.fixture
+def conn(conn):
+    """Give all the weeks that a migration makes, until the transaction is rolled back."""
+    make_partitions(conn)
+    return conn
+
+
+@pytest.fixture
+def database(database):
+    """Give all the weeks that a migration makes."""
+    make_partitions(database.owner())
+    return database
 
 
 @pytest.fixture
@@ -84,15 +98,6 @@ def test_a_server_that_is_too_old_is_refused(bare: Bare, monkeypatch) -> None:
     with pytest.raises(SchemaError, match="14 is needed"):
         migrate.migrate(conn)
     assert not has(conn, "countersign.migrations")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch) -> Path:
-    """Give a copy of the migrations that the code takes for its own, to be changed."""
-    copy = tmp_path / "migrations"
-    shutil.copytree(ROOT / "migrations", copy)
-    monkeypatch.setattr(migrations, "_folder", lambda: copy)
-    return copy
 
 
 def has(conn: Conn, table: str) -> bool:

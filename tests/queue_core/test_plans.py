@@ -3,7 +3,8 @@
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -11,9 +12,27 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row, scalar_row
 
-from queue_core import cancel, release, retry
+from queue_core import cancel, close, confirm, release, retry
+from queue_core.lanes import Head, Lane, Lanes, Place
 from queue_core.outcomes import Completed, Deferred, Failed, RunReport
+from queue_core.queries.acts import acts_of, acts_on, last_pauses
+from queue_core.queries.counts import CAP, capped_counts
+from queue_core.queries.fitting import FIELDS, Filters
+from queue_core.queries.handlers import list_handlers, unhandled
+from queue_core.queries.held import lost_by, lost_with
+from queue_core.queries.jobs import EPOCH, WINDOW, Cursor, list_jobs
+from queue_core.queries.overview import overview
 from queue_core.queries.places import locate
+from queue_core.queries.queues import list_cap, list_queues, queue
+from queue_core.queries.rates import rates
+from queue_core.queries.review import list_review
+from queue_core.queries.runs import runs_of
+from queue_core.queries.schedules import list_schedules
+from queue_core.queries.tabs import tabs
+from queue_core.queries.workers import list_workers, live
+from queue_core.reveal import reveal
+from queue_core.review import assign, note
+from queue_core.states import STATES, State
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.defer import defer
@@ -27,7 +46,7 @@ from queue_core.worker.link import BUSY
 # One process fills the tables once.
 pytestmark = pytest.mark.xdist_group("plans")
 
-ROWS = 50_000
+ROWS = 100_000
 FUTURE = 100_000
 RUNNING = 20_000
 TOMBSTONES = 20_000
@@ -110,9 +129,22 @@ SIZES: dict[str, Any] = {
 Call = Callable[[psycopg.Connection[Any], Sequence[UUID]], Any]
 
 
+NAMES = [Claimable("mail.send", 3), Claimable("audit.file")]
+
+
+def remembered() -> Lanes:
+    """Return the memory of a claimer that saw a first job here."""
+    lanes = Lanes()
+    lanes.looked([Head(Lane("q", "mail.send"), Place(-10, "-infinity", uuid.UUID(int=0)))], 0.0)
+    return lanes
+
+
 def _claims(conn: psycopg.Connection[Any], ids: Sequence[UUID]) -> Any:
-    names = [Claimable("mail.send", 3), Claimable("audit.file")]
-    return claim(conn, worker=LIVE, names=names, count=len(ids))
+    return claim(conn, worker=LIVE, names=NAMES, count=len(ids))
+
+
+def _claims_on(conn: psycopg.Connection[Any], ids: Sequence[UUID]) -> Any:
+    return claim(conn, worker=LIVE, names=NAMES, count=len(ids), lanes=remembered())
 
 
 def _reports(transition: Callable[..., Any], ending: Any, worker: UUID = LIVE) -> Call:
@@ -129,6 +161,7 @@ def _acts(verb: Callable[..., Any]) -> Call:
 
 VERBS: dict[str, tuple[str, Call]] = {
     "claim": ("ready", _claims),
+    "claim from a remembered place": ("ready", _claims_on),
     "complete": ("running", _reports(complete, Completed("1"))),
     "fail": ("running", _reports(fail, Failed("no"))),
     "crash": ("running", _reports(fail, Failed("crashed", outcome="crashed"))),
@@ -145,7 +178,16 @@ VERBS: dict[str, tuple[str, Call]] = {
     "cancel of running ones": ("running", _acts(cancel)),
     "retry": ("ended", _acts(retry)),
     "release": ("review", _acts(release)),
+    "confirm": ("review", _acts(confirm)),
+    "close": ("review", _acts(close)),
 }
+MARKING = [
+    (assign, "review"),
+    (assign, "ended"),
+    (partial(note, note="Looked."), "ended"),
+    (reveal, "ready"),
+    (reveal, "ended"),
+]
 OFTEN = 7
 """How often a statement is run before Postgres may keep a plan for all of its parameters."""
 
@@ -183,6 +225,7 @@ def loaded(shared_database: Any) -> Iterator[Loaded]:
     owner = shared_database.owner()
     for row in owner.execute(QUIET).fetchall():
         owner.execute(row["format"])
+    owner.execute("ANALYZE")
     connect = psycopg.Connection[DictRow].connect
     with connect(
         shared_database.url,
@@ -194,6 +237,7 @@ def loaded(shared_database: Any) -> Iterator[Loaded]:
         for _ in range(OFTEN):
             for _, call in VERBS.values():
                 call(conn, [uuid.uuid4()])
+            claim(conn, worker=LIVE, names=NAMES, count=1, lanes=remembered())
         (now,) = owner.execute("SELECT clock_timestamp() AS now").fetchall()
         for statement in FILL:
             owner.execute(statement, SIZES)
@@ -226,7 +270,7 @@ def test_verbs_prepared_on_empty_tables_read_no_full_one_from_end_to_end(loaded:
             assert found == [], (verb, number)
     parameters = {"filled_at": loaded.filled_at}
     prepared = conn.execute(PREPARED, parameters, prepare=False).fetchall()
-    assert len(prepared) == 11  # ten verbs, and the look for where jobs stand
+    assert len(prepared) == 14  # twelve verbs, and the looks at lanes and for where jobs stand
     for each in prepared:
         assert (each["generic"], each["on_empty_tables"]) == (0, True), each["statement"]
 
@@ -285,16 +329,199 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-def read_whole(plans: list[dict[str, Any]]) -> set[str]:
-    """Return the tables that were read from end to end, if they are large."""
+def read_whole(plans: list[dict[str, Any]], most: int = LARGE) -> set[str]:
+    """Return the tables of which more than so many rows were read without an index."""
     return {
         node["Relation Name"]
         for plan in plans
         for node in nodes(plan)
         if node["Node Type"] == "Seq Scan"
         and node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
-        > LARGE
+        > most
     }
+
+
+def test_a_promotion_reads_nothing_of_what_is_due_later(loaded: Loaded, monkeypatch) -> None:
+    plans = explained(loaded, monkeypatch, lambda: promote(loaded.conn, limit=FUTURE))
+    passed_over = [node.get("Rows Removed by Filter", 0) for plan in plans for node in nodes(plan)]
+    assert passed_over
+    assert sum(passed_over) == 0
+
+
+def compared(node: dict[str, Any]) -> int:
+    """Return how many pairs of rows a plan's joins looked at and threw away."""
+    own = node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"]
+    return own + sum(compared(each) for each in node.get("Plans", []))
+
+
+@pytest.mark.parametrize("verb", ["claim", "claim from a remembered place"])
+def test_a_claim_touches_at_most_twenty_pages_a_job(loaded: Loaded, monkeypatch, verb: str) -> None:
+    _, call = VERBS[verb]
+    ids = loaded.some("ready", BATCH)
+    plans = explained(loaded, monkeypatch, lambda: call(loaded.conn, ids))
+    assert not read_whole(plans)
+    assert sum(map(pages, plans)) <= 20 * BATCH
+
+
+LISTS: dict[str, Callable[[psycopg.Connection[Any]], object]] = {
+    **{state: lambda conn, state=state: list_jobs(conn, state) for state in STATES},
+    "ready, a page on": lambda conn: list_jobs(
+        conn, "ready", cursor=Cursor(EPOCH, list_jobs(conn, "ready", limit=200).rows[-1].id)
+    ),
+    "overview": overview,
+    "one queue": lambda conn: queue(conn, "q"),
+    "how far queues are counted": list_cap,
+    "counts up to a cap": capped_counts,
+    "queues": list_queues,
+    "schedules": list_schedules,
+    "live workers": live,
+    "handlers": list_handlers,
+    "names that nobody handles": unhandled,
+    "lost workers": lambda conn: list_workers(conn, "lost"),
+    "stopped workers, a page on": lambda conn: list_workers(
+        conn, "stopped", cursor=Cursor(EPOCH, uuid.UUID(int=0))
+    ),
+    "how fast queues go": rates,
+    "acts on a queue": lambda conn: acts_on(conn, "queue", "q", limit=21),
+    "who paused queues last": lambda conn: last_pauses(conn, "queue", ["q", "r"]),
+    "acts of a job": lambda conn: acts_of(conn, uuid.uuid4()),
+    "runs of a job": lambda conn: runs_of(conn, uuid.uuid4()),
+    "review": lambda conn: list_review(conn, "needs_review"),
+    "review, a page on": lambda conn: list_review(
+        conn, "needs_review", spot=list_review(conn, "needs_review").next
+    ),
+    "uncertain failures": lambda conn: list_review(conn, "uncertain"),
+    "what was lost with a worker": lambda conn: lost_with(conn, GONE),
+    "how much workers held": lambda conn: lost_by(conn, [GONE, LIVE]),
+}
+
+
+CAPPED = (overview, capped_counts)
+"""Count up to a cap in whatever order."""
+
+
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+def test_a_list_reads_its_page_and_no_large_table(loaded: Loaded, monkeypatch, listed) -> None:
+    plans = explained(loaded, monkeypatch, lambda: listed(loaded.conn))
+    assert plans
+    assert read_whole(plans, CAP + 1 if listed in CAPPED else LARGE) <= {"running"}
+
+
+MIDST: dict[State, LiteralString] = {
+    "ready": "SELECT run_at AS at, id FROM countersign.ready ORDER BY id OFFSET 50000 LIMIT 1",
+    "waiting": "SELECT run_at AS at, id FROM countersign.waiting ORDER BY id OFFSET 50000 LIMIT 1",
+    "failed": "SELECT ended_at AS at, id FROM countersign.ended ORDER BY 1, 2 OFFSET 50000 LIMIT 1",
+    "needs_review": "SELECT entered_at AS at, id FROM countersign.review OFFSET 2000 LIMIT 1",
+}
+
+
+@pytest.mark.parametrize("state", MIDST)
+@pytest.mark.parametrize("direction", ["next", "previous"])
+def test_a_page_far_from_both_ends_reads_as_little_as_the_first(
+    loaded: Loaded, monkeypatch, state: State, direction
+) -> None:
+    (row,) = loaded.owner.execute(MIDST[state]).fetchall()
+    at = Cursor(row["at"], row["id"])
+    plans = explained(
+        loaded,
+        monkeypatch,
+        lambda: list_jobs(loaded.conn, state, cursor=at, direction=direction),
+    )
+    assert not read_whole(plans)
+    assert sum(map(pages, plans)) <= BUFFERS_PER_JOB * 51
+
+
+@pytest.mark.parametrize("kind", ["needs_review", "uncertain"])
+@pytest.mark.parametrize("direction", ["next", "previous"])
+def test_a_page_of_the_review_is_a_walk_along_its_index(
+    loaded: Loaded, monkeypatch, kind, direction
+) -> None:
+    """All that is in review here came in one moment, from one worker."""
+    spot = list_review(loaded.conn, "needs_review", limit=3_000).next
+    plans = explained(
+        loaded,
+        monkeypatch,
+        lambda: list_review(loaded.conn, kind, spot=spot, direction=direction),
+    )
+    assert sum(map(pages, plans)) <= BUFFERS_PER_JOB * 50
+
+
+@pytest.mark.parametrize(("verb", "place"), MARKING)
+def test_an_act_that_moves_nothing_looks_up_one_job(
+    loaded: Loaded, monkeypatch, verb, place: str
+) -> None:
+    (job,) = loaded.some(place, 1)
+    plans = explained(loaded, monkeypatch, lambda: verb(loaded.conn, job, **SIGNED))
+    assert sum(map(pages, plans)) <= 3 * BUFFERS_PER_JOB
+
+
+NARROWED: dict[str, Filters] = {
+    "a queue": {"queue": "nowhere"},
+    "a name": {"name": "nothing"},
+    "an error": {"error_type": "Rare"},
+    "a worker": {"worker": "h-9"},
+    "a schedule": {"schedule": "hourly"},
+    "an operator": {"operator": "ops:bob"},
+    "a part": {"search": "zz"},
+    "a worker and an operator": {"worker": "h-9", "operator": "ops:bob"},
+    "a name and an error": {"name": "nothing", "error_type": "Rare"},
+    "a part and a queue": {"search": "zz", "queue": "nowhere"},
+    "an id": {"search": "01a22cef-1b"},
+    "a time": {
+        "since": datetime(2026, 1, 1, tzinfo=UTC),
+        "until": datetime(2026, 1, 2, tzinfo=UTC),
+    },
+    "none of many": {"without": {field: ["x", "y"] for field in FIELDS}},
+}
+
+
+@pytest.mark.parametrize("filters", NARROWED.values(), ids=NARROWED)
+def test_a_filtered_list_reads_what_it_may_look_at_and_no_more(
+    loaded: Loaded, monkeypatch, filters: Filters
+) -> None:
+    for state in STATES:
+        plans = explained(
+            loaded, monkeypatch, lambda state=state: list_jobs(loaded.conn, state, **filters)
+        )
+        assert read_whole(plans, WINDOW) <= {"running"}, state
+        assert sum(map(pages, plans)) <= BUFFERS_PER_JOB * WINDOW, state
+    plans = explained(loaded, monkeypatch, lambda: tabs(loaded.conn, **filters))
+    assert read_whole(plans, CAP + 1) <= {"running"}
+
+
+PLACES = ("ready", "waiting", "blocked", "running", "review", "ended")
+
+
+@pytest.mark.parametrize("filters", NARROWED.values(), ids=NARROWED)
+def test_the_number_on_a_tab_takes_one_look_at_its_rows(
+    loaded: Loaded, monkeypatch, filters: Filters
+) -> None:
+    plans = explained(loaded, monkeypatch, lambda: tabs(loaded.conn, **filters))
+    assert len(plans) == len(STATES)
+    for plan in plans:
+        names = [node.get("Relation Name", "") for node in nodes(plan)]
+        tables = [name for name in names if name.startswith(PLACES)]
+        assert tables
+        assert len(tables) == len(set(tables))
+
+
+@pytest.mark.parametrize("filters", [{"worker": "h"}, {"without": {"worker": ["h", "i"]}}])
+def test_who_ran_a_job_is_looked_up_once_for_each_row(
+    loaded: Loaded, monkeypatch, filters: Filters
+) -> None:
+    plans = explained(
+        loaded, monkeypatch, lambda: list_jobs(loaded.conn, "needs_review", **filters)
+    )
+    names = [node.get("Relation Name", "") for plan in plans for node in nodes(plan)]
+    assert names.count("workers") == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_join_of_a_verb_compares_each_job_with_each(loaded: Loaded, monkeypatch, verb) -> None:
+    place, call = VERBS[verb]
+    ids = loaded.some(place, MANY)
+    plans = explained(loaded, monkeypatch, lambda: call(loaded.conn, ids))
+    assert sum(map(compared, plans)) <= MANY
 
 
 @pytest.mark.parametrize("verb", ["retry", "dispute of failed ones"])
@@ -309,10 +536,24 @@ def test_what_ended_is_looked_up_by_id_and_never_by_state(
     assert not [name for name in indexes if name.startswith("ended") and "_state_" in name]
 
 
-def test_looking_where_jobs_stand_reads_no_body(loaded: Loaded, monkeypatch) -> None:
+BELIEVED = """
+UPDATE pg_class SET reltuples = %(rows)s
+WHERE pg_class.relnamespace = 'countersign'::regnamespace AND pg_class.relkind = 'r'
+"""
+
+
+@pytest.fixture(params=[0, -1], ids=["analyzed when empty", "never analyzed"])
+def believed(request, loaded: Loaded) -> Iterator[Loaded]:
+    """Give what was loaded, with what Postgres writes down of tables before they fill."""
+    loaded.owner.execute(BELIEVED, {"rows": request.param})
+    yield loaded
+    loaded.owner.execute(BELIEVED, {"rows": 0})
+
+
+def test_looking_where_jobs_stand_reads_no_body(believed: Loaded, monkeypatch) -> None:
     for place in ("ready", "ended"):
-        ids = loaded.some(place, MANY)
-        plans = explained(loaded, monkeypatch, lambda ids=ids: locate(loaded.conn, ids))
+        ids = believed.some(place, MANY)
+        plans = explained(believed, monkeypatch, lambda ids=ids: locate(believed.conn, ids))
         assert not [name for name in read_whole(plans) if name.startswith("jobs")]
         assert sum(map(pages, plans)) <= BUFFERS_PER_JOB * MANY
 

@@ -7,7 +7,7 @@ import typing
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -16,10 +16,20 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from queue_core import ArgumentsError, OptionError, PermanentError, Registry, RetryAfter, Run
+from queue_core import (
+    ArgumentsError,
+    NewJob,
+    OptionError,
+    PermanentError,
+    Registry,
+    RetryAfter,
+    Run,
+)
 from queue_core.errors import DeclarationError, UnknownNameError
-from queue_core.jobs import LONGEST_SECONDS
-from queue_core.registry import _REGISTRIES, DeferRun, find
+from queue_core.jobs import LONGEST_SECONDS, TEXTS
+from queue_core.registry import _REGISTRIES, find
+from queue_core.rules import Schedule
+from queue_core.run import DeferRun
 from tests.conftest import CANARY
 
 
@@ -439,6 +449,7 @@ BAD_OPTIONS: list[dict[str, Any]] = [
     ),
     *({"on_lost": on_lost} for on_lost in ("", "never", 5, [], False)),
     *({"queue": queue} for queue in ("", " ", "x" * 201, "a\n", None, 7)),
+    *({text: bad} for text in TEXTS for bad in ("", " \n", "x" * 501, "a\0", "\u202ea", 7)),
 ]
 
 
@@ -447,6 +458,12 @@ def test_a_bad_option_is_refused_at_declaration(jobs, options: dict[str, Any]) -
     with pytest.raises(DeclarationError):
         jobs.job("a.job", **options)(plain)
     assert jobs.handlers == {}
+
+
+def test_what_people_read_before_they_decide_may_be_said_of_a_job(jobs) -> None:
+    texts = {text: f"{text}, on\ntwo lines" for text in TEXTS}
+    jobs.job("a.job", **texts)(plain)
+    assert {text: getattr(jobs.handlers["a.job"], text) for text in TEXTS} == texts
 
 
 @pytest.mark.parametrize(
@@ -531,3 +548,114 @@ def test_a_handler_says_when_to_try_again_and_why() -> None:
     assert (RetryAfter(0).seconds, str(RetryAfter(90))) == (0, "try again in 90 s")
     assert str(RetryAfter(90, "they are closed")) == "they are closed"
     assert issubclass(PermanentError, Exception)
+
+
+# Schedules
+
+
+def addressed(run: Any, address: str = "") -> None:
+    del run, address
+
+
+@pytest.mark.parametrize(
+    ("units", "seconds"),
+    [
+        ({"seconds": 1}, 1.0),
+        ({"seconds": 1.5}, 1.5),
+        ({"minutes": 5}, 300.0),
+        ({"hours": 24}, 86_400.0),
+        ({"days": 1, "hours": 1, "minutes": 1, "seconds": 1}, 90_061.0),
+        ({"minutes": 0.5}, 30.0),
+    ],
+    ids=str,
+)
+def test_an_interval_is_the_sum_of_its_units(jobs, units, seconds) -> None:
+    jobs.job("a.job")(addressed)
+    jobs.every("often", **units, job=NewJob("a.job"))
+    (schedule,) = jobs.schedules
+    assert schedule.every == seconds
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {},
+        {"seconds": 0.999},
+        {"seconds": 0},
+        {"seconds": -1, "minutes": 1},
+        {"seconds": float("nan")},
+        {"days": 3_661},
+        {"hours": True},
+        {"hours": "1"},
+        {"hours": 1, "first_at": datetime(2026, 1, 1)},  # noqa: DTZ001 - refused
+        {"hours": 1, "first_at": datetime(1969, 1, 1, tzinfo=UTC)},
+        {"hours": 1, "first_at": "2026-01-01T00:00:00Z"},
+        {"hours": 1, "name": ""},
+        {"hours": 1, "name": "x" * 201},
+        {"hours": 1, "name": "a\nb"},
+        {"hours": 1, "name": 7},
+    ],
+    ids=str,
+)
+def test_a_schedule_that_cannot_be_kept_is_refused_when_it_is_declared(jobs, declared) -> None:
+    options = {"name": "often", "job": NewJob("a.job")} | declared
+    with pytest.raises(DeclarationError, match=r"^schedule "):
+        jobs.every(options.pop("name"), **options)
+    assert jobs.schedules == ()
+
+
+def test_a_schedules_name_is_declared_once_in_a_process(jobs) -> None:
+    jobs.job("a.job")(addressed)
+    jobs.every("x" * 200, hours=1, job=NewJob("a.job"))
+    other = Registry()
+    for registry in (jobs, other):
+        with pytest.raises(DeclarationError, match="in this process already"):
+            registry.every("x" * 200, hours=2, job=NewJob("a.job"))
+    assert [each.every for each in jobs.schedules] == [3_600.0]
+
+
+def test_a_schedules_job_may_be_declared_after_it_and_elsewhere(jobs) -> None:
+    jobs.every("often", hours=1, job=NewJob("a.job"))
+    jobs.every("seldom", days=1, job=NewJob("b.job", {"number": "7"}, queue="own"))
+    with pytest.raises(UnknownNameError, match=r"'a\.job'"):
+        jobs.schedules  # noqa: B018 - it checks
+    jobs.job("a.job", queue="mails")(addressed)
+    other = Registry()
+    other.declare("b.job", schema=Order)
+    assert [(each.job, each.queue) for each in jobs.schedules] == [
+        ("a.job", "mails"), ("b.job", "own")
+    ]  # fmt: skip
+
+
+def test_a_schedules_arguments_have_to_fit_its_job(jobs) -> None:
+    jobs.job("a.job")(addressed)
+    jobs.every("often", hours=1, job=NewJob("a.job", {"address": 7, "extra": CANARY}))
+    with pytest.raises(ArgumentsError) as raised:
+        jobs.schedules  # noqa: B018 - it checks
+    assert raised.value.fields.keys() == {"address", "extra"}
+    assert CANARY not in str(raised.value)
+
+
+def test_a_delay_or_a_time_of_a_schedules_job_is_ignored(jobs) -> None:
+    jobs.job("a.job")(addressed)
+    jobs.every("one", hours=1, job=NewJob("a.job", delay=60))
+    jobs.every("two", hours=1, job=NewJob("a.job", run_at=datetime(2090, 1, 1, tzinfo=UTC)))
+    one, two = jobs.schedules
+    assert dataclasses.replace(one, name="two") == two
+    assert one.fingerprint() == two.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"every": 7_200.0}, {"job": "b.job"}, {"queue": "q"}, {"args": "{}"}, {"priority": 1},
+        {"attempts": 2}, {"time_limit": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_two_versions_of_a_schedule_are_told_apart(change) -> None:
+    schedule = Schedule("often", 3_600.0, None, "a.job", "default", '{"a":1}')
+    assert dataclasses.replace(schedule, **change).fingerprint() != schedule.fingerprint()
+    first_at = datetime(2026, 1, 1, tzinfo=UTC)
+    moved = dataclasses.replace(schedule, first_at=first_at)
+    assert moved.fingerprint() == schedule.fingerprint()

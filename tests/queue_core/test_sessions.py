@@ -3,22 +3,14 @@ from concurrent.futures import ThreadPoolExecutor
 import argon2
 import pytest
 
-from queue_core import operators, passwords, sessions
+from queue_core import operators, sessions
 from queue_core.errors import OperatorRefusedError, TooManyTriesError
+from tests import hashes
 
+quick_hashes = hashes.quick_hashes
 PASSWORD = "correct horse battery"
 WRONG = "wrong horse battery"
 HERE = "203.0.113.7"
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch):
-    """What a hash costs is tested with the passwords."""
-    quick = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr(passwords, "_HASHER", quick)
-    passwords._nobodys.cache_clear()
-    yield
-    passwords._nobodys.cache_clear()
 
 
 def add_operators(conn) -> None:

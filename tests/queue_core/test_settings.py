@@ -65,6 +65,20 @@ def test_an_empty_setting_is_an_unset_one() -> None:
     assert from_environment(empty) == from_environment({})
 
 
+def test_proxies_are_addresses_and_networks() -> None:
+    found = from_environment({"QUEUE_PROXIES": " 127.0.0.1, 10.0.4.0/24,,fd00::/8 "})
+    assert list(map(str, found.proxies)) == ["127.0.0.1/32", "10.0.4.0/24", "fd00::/8"]
+    assert from_environment({}).proxies == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["*", "proxy.internal", "10.0.4.1/24", "1.2.3", "10.0.0.0/33", "::1 ::2"]
+)
+def test_a_proxy_is_no_name_and_no_wildcard(text: str) -> None:
+    with pytest.raises(SettingsError, match="QUEUE_PROXIES must be addresses or networks"):
+        from_environment({"QUEUE_PROXIES": text})
+
+
 def test_hosts_are_a_list_in_lower_case() -> None:
     found = from_environment({"QUEUE_HOSTS": " Queue.Example , ,b.example:8000"})
     assert found.hosts == ("queue.example", "b.example:8000")
@@ -125,3 +139,14 @@ def test_a_home_that_nobody_knows_is_a_setting_that_cannot_be_used(monkeypatch, 
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
     with pytest.raises(SettingsError, match="QUEUE_DATA"):
         data_folder(environ)
+
+
+def test_days_to_keep_are_whole_and_at_least_one() -> None:
+    found = from_environment({})
+    assert (found.keep_days, found.keep_failed_days) == (7, 30)
+    chosen = from_environment({"QUEUE_KEEP_DAYS": " 1 ", "QUEUE_KEEP_FAILED_DAYS": "36500"})
+    assert (chosen.keep_days, chosen.keep_failed_days) == (1, 36_500)
+    for name in ("QUEUE_KEEP_DAYS", "QUEUE_KEEP_FAILED_DAYS"):
+        for wrong in ("0", "-1", "7.5", "a week", "36501", "999999999", "٧"):
+            with pytest.raises(SettingsError, match=f"{name} must be a whole number of days"):
+                from_environment({name: wrong})

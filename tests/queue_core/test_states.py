@@ -1,16 +1,15 @@
 """The state machine: every verb tried from every place, against the table of the design."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from queue_core import cancel, enqueue, fleet, release, retry
+from queue_core import cancel, close, confirm, enqueue, fleet, release, retry
 from queue_core.acts import ActOutcome
+from queue_core.check import tallies
 from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Unreadable
 from queue_core.queries.acts import acts_of
 from queue_core.queries.places import locate
@@ -206,6 +205,8 @@ WAYS = (
     Way("cancel", "", signs(cancel), {**QUEUED_TO_CANCELLED, "running": "running"}),
     Way("retry", "", signs(retry), {"failed": "ready", "cancelled": "ready"}),
     Way("release", "", signs(release), {"needs_review": "ready"}),
+    Way("confirm", "", signs(confirm), {"needs_review": "completed"}),
+    Way("close", "", signs(close), {"needs_review": "cancelled"}),
 )
 
 
@@ -239,6 +240,7 @@ def stands(conn, made) -> str:
     ).fetchall()
     assert len(places) == 1
     (place,) = places
+    assert tallies.problems(conn) == []
     assert locate(conn, [made.id])[made.id].state == place["state"]
     return place["state"]
 
@@ -296,6 +298,8 @@ def test_a_second_request_to_stop_is_refused_and_leaves_the_first(conn, job_in, 
         ("failed", retry, "retried"),
         ("cancelled", retry, "retried"),
         ("needs_review", release, "released"),
+        ("needs_review", confirm, "confirmed"),
+        ("needs_review", close, "closed"),
     ],
 )
 def test_an_applied_act_is_one_row_with_the_attempt_as_it_was(
@@ -317,7 +321,7 @@ def test_an_applied_act_is_one_row_with_the_attempt_as_it_was(
 def test_the_acts_that_pages_offer_are_those_that_apply() -> None:
     offered = {state: legal_verbs(state) for state in STATES}
     assert offered == {
-        "needs_review": ("release",),
+        "needs_review": ("release", "confirm", "close"),
         "ready": ("cancel",),
         "waiting": ("cancel",),
         "blocked": ("cancel",),
@@ -331,180 +335,3 @@ def test_the_acts_that_pages_offer_are_those_that_apply() -> None:
 def test_a_state_is_queued_running_in_review_or_over() -> None:
     assert {*QUEUED, *ENDED, "running", "needs_review"} == set(STATES)
     assert len(QUEUED) + len(ENDED) + 2 == len(STATES)
-
-
-# Walks: many moves of one job, beside a model that knows only the table
-
-
-@dataclass(frozen=True)
-class Model:
-    """What the design says of a job after any number of moves."""
-
-    on_lost: str
-    default: int
-    state: str = "ready"
-    attempt: int = 0
-    allowed: int | None = None
-    asked: bool = False
-    crashed: bool = False
-    acts: int = 0
-
-    def ends(self, state: str, **changed: Any) -> "Model":
-        return replace(self, state=state, asked=False, **changed)
-
-    def claim(self) -> "Model":
-        allowed = self.default if self.allowed is None else self.allowed
-        return replace(self, state="running", attempt=self.attempt + 1, allowed=allowed)
-
-    def fails(self, left: str, **changed: Any) -> "Model":
-        """Go where a run leads that did not complete: `left` where attempts are left."""
-        if self.asked:
-            return self.ends("cancelled", **changed)
-        more = self.attempt < (self.allowed or 0)
-        return self.ends(left if more else "failed", **changed)
-
-    def crash(self) -> "Model":
-        if self.on_lost == "review" or (self.crashed and not self.asked):
-            return self.ends("needs_review", crashed=True)
-        return self.fails("waiting", crashed=True)
-
-    def lose(self) -> "Model":
-        return self.ends("needs_review") if self.on_lost == "review" else self.fails("ready")
-
-    def goes_back(self, state: str) -> "Model":
-        return self.ends("cancelled" if self.asked else state, allowed=(self.allowed or 0) + 1)
-
-    def cancel(self) -> "Model":
-        if self.state == "running":
-            return replace(self, asked=True, acts=self.acts + (not self.asked))
-        return self.ends("cancelled", acts=self.acts + 1)
-
-    def again(self) -> "Model":
-        return self.ends("ready", allowed=self.attempt + 1, acts=self.acts + 1)
-
-
-RUNS = {"running"}
-HIDDEN = {"completed", "failed", "cancelled", "needs_review"}
-MODELLED: dict[str, tuple[set[str], Callable[[Model], Model]]] = {
-    "claim": ({"ready"}, Model.claim),
-    "complete": (RUNS, lambda model: model.ends("completed")),
-    "raise": (RUNS, lambda model: model.fails("waiting")),
-    "raise for good": (RUNS, lambda model: model.fails("failed")),
-    "crash": (RUNS, Model.crash),
-    "lose": (RUNS, Model.lose),
-    "defer": (RUNS, lambda model: model.goes_back("waiting")),
-    "give back": (RUNS, lambda model: model.goes_back("ready")),
-    "set aside": (RUNS, lambda model: model.ends("needs_review")),
-    "promote": ({"waiting"}, lambda model: model.ends("ready")),
-    "cancel": ({"ready", "waiting", "running"}, Model.cancel),
-    "retry": ({"failed", "cancelled"}, Model.again),
-    "release": ({"needs_review"}, Model.again),
-    "dispute": (
-        {"ready", "waiting", "running", "failed"},
-        lambda model: model.ends("needs_review"),
-    ),
-}
-
-
-@dataclass
-class Walker:
-    """The same moves, done to a job in the database."""
-
-    conn: Any
-    job: UUID
-    model: Model
-    worker: UUID
-
-    def step(self, move: str) -> None:
-        sources, goes = MODELLED[move]
-        attempt = max(self.model.attempt, 1)
-        self.moves()[move](attempt)
-        if self.model.state in sources:
-            self.model = goes(self.model)
-
-    def moves(self) -> dict[str, Callable[[int], Any]]:
-        return {
-            "claim": lambda _: self.claims(),
-            "complete": lambda attempt: self.reports(complete, attempt, Completed()),
-            "raise": lambda attempt: self.reports(fail, attempt, RAISED),
-            "raise for good": lambda attempt: self.reports(
-                fail, attempt, Failed("no", retryable=False)
-            ),
-            "crash": lambda attempt: self.reports(fail, attempt, CRASHED),
-            "lose": lambda _: self.loses(),
-            "defer": lambda attempt: self.reports(defer, attempt, Deferred(60.0)),
-            "give back": lambda attempt: give_back(self.conn, self.worker, [(self.job, attempt)]),
-            "set aside": lambda attempt: self.reports(set_aside, attempt, Unreadable("x")),
-            "promote": lambda _: self.falls_due(),
-            "cancel": lambda _: cancel(self.conn, [self.job], **SIGNED),
-            "retry": lambda _: retry(self.conn, [self.job], **SIGNED),
-            "release": lambda _: release(self.conn, [self.job], **SIGNED),
-            "dispute": lambda attempt: dispute(
-                self.conn, uuid4(), [RunReport(self.job, attempt, Completed())]
-            ),
-        }
-
-    def claims(self) -> None:
-        names = [Claimable("mail.send", self.model.default, self.model.on_lost)]  # pyright: ignore[reportArgumentType]
-        claim(self.conn, worker=self.worker, names=names, count=9)
-
-    def reports(self, transition: Callable[..., Any], attempt: int, ending: Ending) -> None:
-        transition(self.conn, self.worker, [RunReport(self.job, attempt, ending, wait=60.0)])
-
-    def loses(self) -> None:
-        fleet.give_up(self.conn, self.worker)
-        recover(self.conn)
-        self.worker = fleet.register(self.conn, WORKER)
-
-    def falls_due(self) -> None:
-        self.conn.execute(FALL_DUE)
-        promote(self.conn)
-
-    def agrees(self) -> None:
-        """Look at the places, attempts, runs and acts that the model expects."""
-        (place,) = self.conn.execute("SELECT * FROM countersign.job_states").fetchall()
-        model = self.model
-        assert (place["state"], place["attempt"]) == (model.state, model.attempt)
-        if model.state not in HIDDEN:
-            assert place["attempts_allowed"] == model.allowed
-        told = self.conn.execute(TOLD).fetchall()
-        still = [model.attempt] * (model.state in {"running", "completed"})
-        assert sorted([row["attempt"] for row in told] + still) == list(range(1, model.attempt + 1))
-        (acts,) = self.conn.execute("SELECT count(*) AS n FROM countersign.acts").fetchall()
-        assert acts["n"] == model.acts
-
-
-WORKER = fleet.Identity("pay-3", 4121, "boot-1", "pid:[1]", "0.1.0", [], 4)
-FALL_DUE = """
-WITH gone AS (DELETE FROM countersign.waiting RETURNING waiting.*)
-INSERT INTO countersign.waiting
-SELECT gone.id, gone.queue, gone.name, gone.rank, now(), gone.attempt, gone.attempts_allowed
-FROM gone
-"""
-TOLD = """
-SELECT runs.attempt FROM countersign.runs
-WHERE runs.outcome NOT IN ('late_completed', 'late_failed')
-"""
-
-
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
-    moves=st.lists(st.sampled_from(["claim", *MODELLED]), max_size=25),
-    on_lost=st.sampled_from(["attempts", "review"]),
-    default=st.integers(1, 3),
-    asked=st.none() | st.integers(1, 3),
-)
-def test_any_walk_of_a_job_ends_where_the_table_leads(
-    conn, registry, moves: list[str], on_lost: str, default: int, asked: int | None
-) -> None:
-    with conn.transaction(force_rollback=True):
-        job = enqueue(conn, "mail.send", attempts=asked).id
-        model = Model(on_lost, default, allowed=asked)
-        walker = Walker(conn, job, model, fleet.register(conn, WORKER))
-        for move in moves:
-            walker.step(move)
-            walker.agrees()

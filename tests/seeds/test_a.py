@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,32 +17,42 @@ from queue_core import (
     OptionError,
     Registry,
     SchemaError,
+    archive_schedules,
     cancel,
     check,
     enqueue,
     enqueue_many,
     fleet,
+    list_schedules,
     migrate,
     release,
     retry,
+    tick_schedules,
 )
 from queue_core.backoff import backoff, jittered
+from queue_core.errors import DeclarationError
 from queue_core.outcomes import Completed, Failed, RunReport
 from queue_core.queries.acts import acts_of
 from queue_core.queries.counts import counts
-from queue_core.queries.jobs import job as facts
+from queue_core.queries.facts import job as facts
 from queue_core.queries.migrations import differences
 from queue_core.queries.places import locate
 from queue_core.queries.runs import runs_of
 from queue_core.registry import find
+from queue_core.retention import Keep, trim
+from queue_core.rules import Schedule
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.dispute import dispute
 from queue_core.transitions.fail import fail
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
-from tests.conftest import CANARY
+from queue_core.worker import WorkerOptions, run_one
+from tests.conftest import CANARY, Database
 from tests.moves import lose, state, take
+from tests.queue_core.worker import sample
+from tests.timetable import begin, due_in, finish, pass_time
+from tests.timetable import row as schedule_row
 
 ALICE: dict[str, Any] = {"by": "ops:alice", "reason": "customer_asked"}
 HOUR = timedelta(hours=1)
@@ -560,6 +571,32 @@ def test_a19_a_jobs_facts_are_told_without_arguments_and_its_acts_oldest_first(
     assert facts(conn, uuid.uuid4()) is None
 
 
+# Retention
+
+
+def test_a20_what_ended_goes_after_its_days_and_what_a_person_must_see_stays(
+    database, job_in
+) -> None:
+    owner = database.owner()
+    made = {place: job_in(owner, place) for place in ("completed", "failed", "cancelled")}
+    uncertain, reviewed = job_in(owner, "failed"), job_in(owner, "needs_review")
+    owner.execute("UPDATE countersign.ended SET uncertain = id = %s", [uncertain.id])
+
+    def left_after(days: int) -> set[uuid.UUID]:
+        age = "UPDATE countersign.ended SET ended_at = now() - make_interval(days => %s, mins => 1)"
+        owner.execute(age, [days])
+        trim(owner, Keep())
+        rows = owner.execute("SELECT id FROM countersign.jobs").fetchall()
+        return {row["id"] for row in rows}
+
+    kept = {uncertain.id, reviewed.id}
+    assert left_after(6) == kept | {each.id for each in made.values()}
+    assert left_after(7) == kept | {made["failed"].id}
+    assert left_after(29) == kept | {made["failed"].id}
+    assert left_after(30) == left_after(3_000) == kept
+    assert len(acts_of(owner, made["cancelled"].id)) == 1
+
+
 # Set up, and checked
 
 
@@ -599,6 +636,19 @@ def test_a22_nothing_boots_on_a_broken_schema_and_says_how_to_mend_it(
     assert mend in str(refused.value)
 
 
+# One job
+
+
+def test_a23_one_job_is_run_and_it_is_told_whether_there_was_one(database: Database) -> None:
+    assert "sample.safe" in sample.jobs.handled()
+    conn = database.connect()
+    job = enqueue(conn, "sample.safe").id
+    options = WorkerOptions(url=database.url, jobs=sample.__name__)
+    assert run_one(options)
+    assert locate(conn, [job])[job].state == "completed"
+    assert not run_one(options)
+
+
 # Personal data
 
 
@@ -631,3 +681,156 @@ def test_a26_a_jobs_registry_and_runs_show_no_arguments(
     assert run.args
     assert CANARY in run.args
     assert CANARY not in f"{run!r} {registry.handlers!r}"
+
+
+# Schedules
+
+
+def nightly(registry: Registry, name: str = "nightly", **every: Any) -> tuple[Schedule, ...]:
+    every = every or {"hours": 24}
+    registry.every(name, **every, job=NewJob("mail.send", {"address": CANARY}))
+    return registry.schedules
+
+
+def test_a04_a_schedule_is_due_at_once_or_at_its_first_time(conn, registry) -> None:
+    (now,) = conn.execute("SELECT now() AS now").fetchall()
+    first_at = now["now"] + HOUR
+    nightly(registry)
+    registry.every("later", hours=24, first_at=first_at, job=NewJob("mail.send"))
+    assert tick_schedules(conn, registry.schedules) == 1
+    assert {each.name: each.due_at - now["now"] for each in list_schedules(conn)} == {
+        "nightly": 24 * HOUR, "later": HOUR
+    }  # fmt: skip
+
+
+def test_a04_times_are_whole_intervals_from_the_first_also_after_missed_ones(
+    conn, registry, make_worker
+) -> None:
+    schedules = nightly(registry, seconds=1.5)
+    tick_schedules(conn, schedules)
+    first = schedule_row(conn).due_at
+    for late in (1.5, 2.0, 1_000.0, 3.25):
+        finish(conn, make_worker(conn))
+        pass_time(conn, seconds=late)
+        first -= timedelta(seconds=late)
+        assert tick_schedules(conn, schedules) == 1
+        due = schedule_row(conn).due_at
+        assert (due - first) % timedelta(seconds=1.5) == timedelta(0)
+        assert 0 < due_in(conn) <= 1.5
+
+
+def test_a04_missed_times_run_once(conn, registry, make_worker) -> None:
+    schedules = nightly(registry)
+    tick_schedules(conn, schedules)
+    finish(conn, make_worker(conn))
+    pass_time(conn, days=30)
+    assert [tick_schedules(conn, schedules) for _ in range(3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "enqueues"),
+    [("ready", 0), ("waiting", 0), ("running", 0), ("needs_review", 1), ("failed", 1)],
+)
+def test_a04_a_time_is_passed_while_the_last_job_is_queued_or_running(
+    conn, registry, make_worker, place, enqueues
+) -> None:
+    schedules = nightly(registry)
+    tick_schedules(conn, schedules)
+    if place == "running":
+        begin(conn, make_worker(conn))
+    elif place != "ready":
+        finish(conn, make_worker(conn), place)
+    pass_time(conn, hours=25)
+    assert tick_schedules(conn, schedules) == enqueues
+    assert due_in(conn) == 23 * 3_600
+
+
+def test_a04_each_due_time_is_queued_once_over_any_number_of_processes(database, registry) -> None:
+    schedules = nightly(registry)
+    replicas = [database.connect() for _ in range(4)]
+    for _ in range(3):
+        assert sum(tick_schedules(conn, schedules) for conn in replicas) == 1
+        replicas[0].execute("DELETE FROM countersign.ready")
+        pass_time(replicas[0], days=1)
+
+
+def test_a04_a_failed_tick_leaves_the_time_due(database, registry) -> None:
+    schedules = nightly(registry)
+    owner, conn = database.owner(), database.connect()
+    owner.execute("REVOKE INSERT ON countersign.ready FROM countersign_runtime")
+    with pytest.raises(psycopg.Error) as raised:
+        tick_schedules(conn, schedules)
+    assert CANARY not in str(raised.value)
+    owner.execute("GRANT INSERT ON countersign.ready TO countersign_runtime")
+    assert tick_schedules(conn, schedules) == 1
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [{"name": ""}, {"name": "x" * 201}, {"seconds": 0.9}, {"name": "taken"}],
+    ids=str,
+)
+def test_a04_what_cannot_be_a_schedule_is_refused_before_anything_starts(
+    registry, declared
+) -> None:
+    nightly(registry, "taken")
+    options = {"name": "x", "seconds": 1, "job": NewJob("mail.send")} | declared
+    with pytest.raises(DeclarationError):
+        registry.every(**options)
+
+
+def test_a04_a_delay_on_the_job_is_ignored(conn, registry) -> None:
+    registry.every("nightly", hours=24, job=NewJob("mail.send", delay=3_600))
+    tick_schedules(conn, registry.schedules)
+    assert schedule_row(conn).last_state == "ready"
+
+
+def test_a05_a_schedule_that_no_code_has_is_archived_and_restored_with_its_due_time(
+    conn, registry
+) -> None:
+    schedules = nightly(registry)
+    tick_schedules(conn, schedules)
+    pass_time(conn, minutes=60)
+    assert archive_schedules(conn, []) == 0
+    pass_time(conn, seconds=1)
+    assert archive_schedules(conn, []) == 1
+    archived = schedule_row(conn)
+    assert archived.archived_at
+    assert tick_schedules(conn, schedules) == 0
+    restored = schedule_row(conn)
+    assert (restored.archived_at, restored.due_at) == (None, archived.due_at)
+
+
+def test_a05_that_a_schedule_is_in_code_is_written_at_most_once_a_minute(conn, registry) -> None:
+    schedules = nightly(registry)
+    tick_schedules(conn, schedules)
+    seen = schedule_row(conn).seen_at
+    pass_time(conn, seconds=60)
+    tick_schedules(conn, schedules)
+    assert schedule_row(conn).seen_at == seen - timedelta(seconds=60)
+    pass_time(conn, seconds=1)
+    tick_schedules(conn, schedules)
+    assert schedule_row(conn).seen_at == seen
+
+
+def test_a05_a_changed_interval_counts_from_the_present_due_time(conn, registry) -> None:
+    (schedule,) = nightly(registry)
+    tick_schedules(conn, [schedule])
+    pass_time(conn, hours=6)
+    tick_schedules(conn, [replace(schedule, every=7_200.0)])
+    assert due_in(conn) == 18 * 3_600
+    conn.execute("DELETE FROM countersign.ready")
+    pass_time(conn, hours=18)
+    tick_schedules(conn, [replace(schedule, every=7_200.0)])
+    assert due_in(conn) == 7_200
+
+
+def test_a05_schedules_are_listed_with_their_last_jobs_state_and_error(
+    conn, registry, make_worker
+) -> None:
+    tick_schedules(conn, nightly(registry))
+    job = finish(conn, make_worker(conn), "failed")
+    (found,) = list_schedules(conn)
+    assert (found.last_job, found.last_state) == (job, "failed")
+    assert found.last_error == "ValueError: no such address"
+    assert CANARY not in repr(found)

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from queue_core import ArgumentsError, TransitionRefusedError, cancel, enqueue, release, retry
+from queue_core import (
+    ArgumentsError,
+    NewJob,
+    TransitionRefusedError,
+    cancel,
+    close,
+    confirm,
+    enqueue,
+    enqueue_many,
+    release,
+    retry,
+)
 from queue_core.outcomes import Completed, Failed
 from queue_core.queries.acts import acts_of
 from queue_core.queries.jobs import Cursor, list_jobs
@@ -18,7 +29,13 @@ from tests.conftest import CANARY
 from tests.moves import lose, state
 
 ALICE: dict[str, Any] = {"by": "ops:alice", "reason": "customer_asked"}
-VERBS = {"cancel": cancel, "retry": retry, "release": release}
+VERBS = {
+    "cancelled": cancel,
+    "retried": retry,
+    "released": release,
+    "confirmed": confirm,
+    "closed": close,
+}
 
 
 @pytest.mark.parametrize(
@@ -36,28 +53,30 @@ def test_b01_arguments_are_checked_for_their_name_before_anything_is_inserted(
 
 
 @pytest.mark.parametrize(
-    ("verb", "place", "why"),
+    ("act", "place", "why"),
     [
-        ("cancel", "completed", "wrong_state"),
-        ("cancel", "needs_review", "wrong_state"),
-        ("retry", "ready", "wrong_state"),
-        ("retry", "completed", "wrong_state"),
-        ("retry", "needs_review", "wrong_state"),
-        ("release", "failed", "wrong_state"),
-        ("release", "running", "wrong_state"),
+        ("cancelled", "completed", "wrong_state"),
+        ("cancelled", "needs_review", "wrong_state"),
+        ("retried", "ready", "wrong_state"),
+        ("retried", "completed", "wrong_state"),
+        ("retried", "needs_review", "wrong_state"),
+        ("released", "failed", "wrong_state"),
+        ("released", "running", "wrong_state"),
+        ("confirmed", "running", "wrong_state"),
+        ("closed", "ready", "wrong_state"),
     ],
 )
 def test_b04_a_move_from_the_wrong_state_is_an_error_with_job_state_and_act(
-    conn, job_in, contents, verb, place, why
+    conn, job_in, contents, act, place, why
 ) -> None:
     made = job_in(conn, place)
     before = contents(conn)
-    (outcome,) = VERBS[verb](conn, [made.id], **ALICE)
+    (outcome,) = VERBS[act](conn, [made.id], **ALICE)
     with pytest.raises(TransitionRefusedError) as refused:
         outcome.raise_if_refused()
     error = refused.value
     assert (error.job_id, error.state, error.why) == (made.id, place, why)
-    assert error.act == {"cancel": "cancelled", "retry": "retried", "release": "released"}[verb]
+    assert error.act == act
     assert place in str(error)
     assert str(made.id) in str(error)
     assert contents(conn) == before
@@ -136,6 +155,13 @@ def test_b08_a_list_is_newest_first_by_state_and_name_with_1_to_200_rows(conn, j
     assert {row.id for row in found} == {*made}
     keys = [Cursor(row.at, row.id) for row in found]
     assert keys == sorted(keys, key=lambda each: (each.at, each.id), reverse=True)
+
+
+def test_b08_a_list_has_50_rows_unless_told_and_never_more_than_200(conn, registry) -> None:
+    enqueue_many(conn, [NewJob("mail.send")] * 210)
+    assert len(list_jobs(conn, "ready").rows) == 50
+    sizes = {-5: 1, 0: 1, 1: 1, 120: 120, 200: 200, 201: 200, 10_000: 200}
+    assert {limit: len(list_jobs(conn, "ready", limit=limit).rows) for limit in sizes} == sizes
 
 
 def test_b09_lost_runs_are_found_counted_and_noted(conn, job_in) -> None:

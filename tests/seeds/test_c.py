@@ -8,13 +8,23 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from queue_core import NewJob, Run, enqueue, enqueue_many, migrate, retry
+from queue_core import (
+    NewJob,
+    Run,
+    clear_queue,
+    enqueue,
+    enqueue_many,
+    fleet,
+    migrate,
+    queue_size,
+    retry,
+)
 from queue_core.outcomes import Completed, Deferred, Failed, RunReport
-from queue_core.queries.jobs import job as facts
+from queue_core.queries.facts import job as facts
 from queue_core.queries.jobs import list_jobs
 from queue_core.queries.migrations import known
 from queue_core.queries.runs import runs_of
-from queue_core.registry import DeferRun
+from queue_core.run import DeferRun
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.defer import defer
@@ -50,6 +60,20 @@ def test_c02_claims_that_lapsed_come_back_in_batches_with_their_number(
     lose(conn, worker)
     assert [len(recover(conn, limit=10)) for _ in range(4)] == [10, 10, 5, 0]
     assert len(list_jobs(conn, "ready").rows) == 25
+
+
+def test_c02_a_claim_lapses_with_its_workers_beats_and_not_with_its_time(
+    conn, registry, make_worker
+) -> None:
+    """However long the time limit is, and however long ago the claim."""
+    job, worker = enqueue(conn, "mail.send", time_limit=86_400.0).id, make_worker(conn)
+    take(conn, worker)
+    conn.execute("UPDATE countersign.running SET claimed_at = now() - interval '1 day'")
+    other = fleet.register(conn, fleet.Identity("pay-4", 1, "boot-2", "pid:[2]", "0.1.0", [], 1))
+    assert fleet.bury_stale(conn, other, 60) == []
+    assert recover(conn) == []
+    lose(conn, worker)
+    assert [moved.id for moved in recover(conn)] == [job]
 
 
 def test_c03_an_acknowledged_job_is_done_and_cannot_be_acknowledged_again(conn, job_in) -> None:
@@ -98,6 +122,48 @@ def test_c04_failed_jobs_come_newest_first_and_one_gets_one_more_try(conn, job_i
     found = facts(conn, made[0])
     assert found
     assert (found.state, found.attempts_allowed) == ("ready", 2)
+
+
+def test_c04_what_failed_last_comes_first_whenever_it_was_asked_for(database, job_in) -> None:
+    conn = database.connect()
+    made = [job_in(conn, "failed").id for _ in range(3)]
+    minutes = dict(zip(made, (5, 20, 10), strict=True))
+    for job, ago in minutes.items():
+        database.owner().execute(
+            "UPDATE countersign.ended SET ended_at = now() - make_interval(mins => %s)"
+            " WHERE id = %s",
+            [ago, job],
+        )
+    assert [minutes[row.id] for row in list_jobs(conn, "failed").rows] == [5, 10, 20]
+    assert [minutes[row.id] for row in list_jobs(conn, "failed", limit=2).rows] == [5, 10]
+
+
+def test_c06_the_size_of_a_queue_is_what_is_queued_in_it_and_not_running(
+    conn, registry, make_worker
+) -> None:
+    enqueue_many(conn, [NewJob("mail.send", queue="left") for _ in range(3)])
+    enqueue(conn, "mail.send", queue="left", delay=60.0)
+    enqueue(conn, "mail.send", queue="right")
+    assert queue_size(conn, "left") == 4
+    take(conn, make_worker(conn))
+    assert queue_size(conn, "left") + queue_size(conn, "right") == 4
+    assert queue_size(conn, "nobody's") == 0
+
+
+def test_c06_a_queue_is_cleared_of_what_is_queued_and_says_of_how_many(
+    conn, registry, make_worker
+) -> None:
+    made = enqueue_many(conn, [NewJob("mail.send", queue="left") for _ in range(3)])
+    later = enqueue(conn, "mail.send", queue="left", delay=60.0)
+    other = enqueue(conn, "mail.send", queue="right")
+    (running,) = take(conn, make_worker(conn))
+    assert running == made[0].id
+
+    assert clear_queue(conn, "left", by="ops:alice", reason="printer_gone") == 3
+
+    states = [state(conn, each.id) for each in (*made, later, other)]
+    assert states == ["running", "cancelled", "cancelled", "cancelled", "ready"]
+    assert clear_queue(conn, "left", by="ops:alice", reason="printer_gone") == 0
 
 
 def test_c07_the_package_brings_its_migrations(migrated) -> None:

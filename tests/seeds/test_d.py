@@ -8,7 +8,7 @@ import pytest
 from queue_core import ArgumentsError, Run, enqueue
 from queue_core.jobs import decode
 from queue_core.outcomes import Failed, RunReport
-from queue_core.queries.jobs import job as facts
+from queue_core.queries.facts import job as facts
 from queue_core.queries.runs import runs_of
 from queue_core.registry import find
 from queue_core.transitions.claim import Claimable, claim

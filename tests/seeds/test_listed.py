@@ -9,7 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| ([A-D]\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 ROWS = ROW.findall((ROOT / "docs" / "seeds.md").read_text())
 TEST = re.compile(r"^def (test_([a-d]\d\d)_\w+)", re.MULTILINE)
-NAMED = "A1 A2 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 A17 A19 A22 A26 B1 B4 B6 C1 C3 C7 D6"
+NAMED = (
+    "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 A17 A18 A19 A20 A21 A22 A23 A24 A25 "
+    "A26 B1 B4 B6 B8 B9 C1 C2 C3 C4 C6 C7 C9 D6"
+)
 
 
 def begins(row: str) -> str:

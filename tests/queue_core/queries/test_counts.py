@@ -9,7 +9,7 @@ import pytest
 from queue_core import NewJob, enqueue, enqueue_many
 from queue_core.queries.counts import CAP, capped_counts, counts
 from queue_core.queries.jobs import list_jobs
-from queue_core.queries.overview import overview, queues
+from queue_core.queries.queues import list_queues
 from queue_core.states import STATES
 
 PLACES = ["ready", "due", "waiting", "blocked", "running", "completed", "failed", "cancelled"]
@@ -58,8 +58,7 @@ def test_what_falls_due_while_nobody_promotes_is_ready_everywhere(conn, registry
     assert 7_100 < found.oldest_ready_seconds < 7_300
     assert capped_counts(conn)["ready"] == capped_counts(conn, queue="dead")["ready"] == 2
     assert len(list_jobs(conn, "ready").rows) == 2
-    assert overview(conn).oldest_ready_queue == "dead"
-    assert [(row.ready, row.waiting) for row in queues(conn)] == [(2, 0)]
+    assert [(row.name, row.ready, row.waiting) for row in list_queues(conn)] == [("dead", 2, 0)]
 
 
 def test_the_age_is_that_of_the_oldest_ready_job_alone(conn, registry, job_in) -> None:

@@ -17,6 +17,7 @@ from psycopg.rows import args_row, dict_row, kwargs_row, namedtuple_row, scalar_
 
 from queue_core import (
     ArgumentsError,
+    ContendedError,
     CountersignError,
     NewJob,
     OptionError,
@@ -53,6 +54,14 @@ def anything(registry: Registry) -> Callable[..., object]:
     return note
 
 
+def asked_and_signed(conn: psycopg.Connection[Any], name: str) -> object:
+    return enqueue_signed(conn, NewJob(name), by="ops:alice", reason="asked")
+
+
+def asked_in_two_statements(conn: psycopg.Connection[Any], name: str) -> object:
+    return enqueue_many(conn, [NewJob(name)] * (MOST_PER_STATEMENT + 1))
+
+
 def body(conn: psycopg.Connection[dict[str, Any]], job: UUID) -> dict[str, Any]:
     (row,) = conn.execute(BODY, [job]).fetchall()
     return row
@@ -86,6 +95,7 @@ def test_a_job_keeps_what_was_asked_and_stands_ready(conn) -> None:
         "priority": 5,
         "attempts": 3,
         "time_limit": 2.5,
+        "schedule": None,
     }
     assert placed(conn, enqueued.id) == {
         "place": "ready",
@@ -315,9 +325,7 @@ def test_text_that_the_connections_encoding_lacks_is_refused_without_it(conn) ->
 
 
 def test_what_postgres_alone_refuses_is_our_error_without_the_value(conn, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "queue_core.transitions.enqueue.encode", lambda *_: f'{{"a": "{CANARY}\\u0000"}}'
-    )
+    monkeypatch.setattr("queue_core.registry.encode", lambda *_: f'{{"a": "{CANARY}\\u0000"}}')
     with pytest.raises(ArgumentsError, match="cannot be stored by Postgres") as refused:
         enqueue(conn, "note")
     assert refused.value.__suppress_context__
@@ -333,6 +341,18 @@ def test_a_table_that_takes_no_row_is_named_without_the_row(database, registry) 
         enqueue(conn, "note", {"a": CANARY})
     assert refused.value.__suppress_context__
     assert CANARY not in str(refused.value)
+    assert how_many(conn) == 0
+
+
+@pytest.mark.parametrize("ask", [enqueue, asked_and_signed, asked_in_two_statements])
+def test_a_lock_that_others_keep_is_contention_and_inserts_nothing(database, registry, ask) -> None:
+    conn, owner = database.connect(), database.owner(autocommit=False)
+    conn.execute("SET lock_timeout = '50ms'")
+    owner.execute("LOCK TABLE countersign.ready IN ACCESS EXCLUSIVE MODE")
+    with pytest.raises(ContendedError) as contended:
+        ask(conn, "note")
+    assert contended.value.__suppress_context__
+    owner.rollback()
     assert how_many(conn) == 0
 
 
@@ -409,7 +429,7 @@ def test_what_postgres_refuses_of_the_last_thousand_takes_the_first_back(
     other = shared_database.connect()
     mine = enqueue(conn, "mail.send").id
     monkeypatch.setattr(
-        "queue_core.transitions.enqueue.encode",
+        "queue_core.registry.encode",
         lambda _, args: '{"a": "\\u0000"}' if args["n"] == 2_499 else "{}",
     )
     line = f"refused-{autocommit}"

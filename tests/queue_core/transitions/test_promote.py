@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from queue_core import enqueue
 from queue_core.queries.places import locate
-from queue_core.transitions.promote import promote
+from queue_core.transitions.promote import Line, promote
 
 WAIT = """
 INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempt, attempts_allowed)
@@ -42,3 +42,23 @@ def test_a_delayed_job_is_not_ready_before_its_time(conn, registry) -> None:
     job = enqueue(conn, "mail.send", delay=1_000.0).id
     assert promote(conn) == 0
     assert locate(conn, [job])[job].state == "waiting"
+
+
+def test_a_promoter_goes_on_where_its_last_full_batch_ended(conn) -> None:
+    line = Line()
+    for seconds in (4.0, 3.0, 2.0, 1.0):
+        waits(conn, -seconds)
+    assert promote(conn, limit=2, line=line) == 2
+    late = waits(conn, -60.0)
+    assert promote(conn, limit=2, line=line) == 2
+    assert conn.execute("SELECT * FROM countersign.waiting").fetchall() == [late]
+    assert promote(conn, limit=2, line=line) == 0
+
+
+def test_a_short_batch_lets_a_promoter_begin_anew(conn) -> None:
+    line = Line()
+    for seconds in (2.0, 1.0):
+        waits(conn, -seconds)
+    assert promote(conn, limit=2, line=line) == 2
+    waits(conn, -60.0)
+    assert [promote(conn, limit=2, line=line) for _ in range(3)] == [0, 1, 0]

@@ -139,6 +139,42 @@ def test_without_attempts_left_a_job_failed_and_may_have_run_in_part(conn, job_i
     assert (ended["attempt"], ended["worker"]) == (1, made.worker)
 
 
+def _lose(conn, job, make_worker, *, began: bool = False, **options) -> tuple[str, int]:
+    """Claim a job that is safe to repeat, lose its worker, and return where it went."""
+    worker = make_worker(conn)
+    names = [Claimable("mail.send", safe_to_repeat=True, **options)]
+    (run,) = claim(conn, worker=worker, names=names, queues=["q"], count=1)
+    if began:
+        fleet.beat(conn, worker, [fleet.Started(run.id, run.attempt, 4121, 0.5)])
+    fleet.give_up(conn, worker)
+    (moved,) = recover(conn)
+    assert moved.id == job
+    return moved.state, moved.attempt
+
+
+def test_what_was_claimed_ahead_and_never_began_gets_its_attempt_back_once(
+    conn, registry, make_worker
+) -> None:
+    job = enqueue(conn, "mail.send", queue="q").id
+    assert _lose(conn, job, make_worker) == ("ready", 1)
+    assert conn.execute(READY, [job]).fetchone()["attempts_allowed"] == 2
+    assert _lose(conn, job, make_worker) == ("failed", 2)
+
+
+def test_what_is_safe_to_repeat_and_began_is_recovered_as_any_other(
+    conn, registry, make_worker
+) -> None:
+    job = enqueue(conn, "mail.send", queue="q").id
+    assert _lose(conn, job, make_worker, began=True) == ("failed", 1)
+
+
+def test_what_is_safe_to_repeat_goes_to_review_where_its_name_says_so(
+    conn, registry, make_worker
+) -> None:
+    job = enqueue(conn, "mail.send", queue="q").id
+    assert _lose(conn, job, make_worker, on_lost="review") == ("needs_review", 1)
+
+
 def test_a_name_for_review_goes_there_whatever_is_left(conn, job_in) -> None:
     made = job_in(conn, "running", attempts=9, on_lost="review")
     began: dict[str, Any] = {"id": made.id}

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from queue_core import enqueue
-from queue_core.queries.jobs import JobFacts, job
+from queue_core.queries.facts import JobFacts, job
 from tests.conftest import CANARY, Database
 from tests.queue_core.worker import sample
 from tests.queue_core.worker.proxy import Proxy
@@ -193,6 +193,13 @@ class Jobs:
     def result(self, made: UUID) -> object:
         found = self.conn.execute("SELECT result FROM countersign.ended WHERE id = %s", [made])
         return (found.fetchone() or {})["result"]
+
+
+@pytest.fixture(autouse=True)
+def children_are_counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what workers and their children ran where each kind of end is tried."""
+    if request.path.name != "test_ends.py":
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
 
 
 @pytest.fixture

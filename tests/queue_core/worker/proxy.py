@@ -21,6 +21,7 @@ class Proxy:
         self._answers = threading.Event()
         self._answers.set()
         self._needle: bytes | None = None
+        self._commit_of: bytes | None = None
         self._lock = threading.Lock()
         self._ends: list[socket.socket] = []
         self._listener: socket.socket | None = None
@@ -33,6 +34,10 @@ class Proxy:
     def hold_at(self, needle: str) -> None:
         """Keep the first answer that holds this text, and all that follow."""
         self._needle = needle.encode()
+
+    def hold_commit_of(self, needle: str) -> None:
+        """Keep the answer to the COMMIT of a transaction whose answers held this text."""
+        self._commit_of = needle.encode()
 
     def release(self) -> None:
         """Deliver the answers that were kept."""
@@ -74,8 +79,12 @@ class Proxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:  # noqa: FBT001
         with suppress(OSError):
+            seen = False
             while data := source.recv(65_536):
                 if answers:
+                    seen = seen or (self._commit_of is not None and self._commit_of in data)
+                    if seen and b"COMMIT\0" in data:
+                        self._answers.clear()
                     self._pass(data)
                 sink.sendall(data)
         for end in (source, sink):

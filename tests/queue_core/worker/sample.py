@@ -130,6 +130,13 @@ def garbage(run: Run) -> None:
     time.sleep(60)
 
 
+@jobs.job("sample.alone", limit=1)
+def loner(run: Run, path: str) -> None:
+    _sign_in(path)
+    while not Path(path).with_suffix(".end").exists():
+        time.sleep(0.02)
+
+
 @jobs.job("sample.hang_up")
 def hanger_up(run: Run) -> None:
     """Close what is not ours to close, the line to the supervisor with it."""
@@ -149,3 +156,30 @@ def counter(run: Run, path: str) -> None:
     """Note in a file that this job was run."""
     with Path(path).open("a") as file:
         file.write(f"{run.id}\n")
+
+
+@jobs.job("sample.safe", safe_to_repeat=True)
+def safe_sleeper(run: Run, seconds: float = 0, path: str = "") -> int:
+    """Sleep; a run of this may be claimed ahead."""
+    _sign_in(path)
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@jobs.job("sample.safe_two", safe_to_repeat=True, limit=2)
+def safe_pair(run: Run, seconds: float = 0, path: str = "") -> None:
+    _sign_in(path)
+    time.sleep(seconds)
+
+
+@jobs.job("sample.safe_die", safe_to_repeat=True)
+def safe_dier(run: Run) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@jobs.job("sample.safe_stubborn", safe_to_repeat=True)
+def safe_stubborn(run: Run, path: str) -> None:
+    _sign_in(path)
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(60)

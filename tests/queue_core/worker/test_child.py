@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,10 +14,20 @@ import pytest
 from queue_core.errors import DeclarationError
 from queue_core.outcomes import Completed
 from queue_core.transitions.claim import Claimed
-from queue_core.worker.child import UnusableError, load
 from queue_core.worker.children import Child
 from queue_core.worker.guarding import environment
-from queue_core.worker.messages import END, STOP, Hello, NoHello, Report, job_frame
+from queue_core.worker.loading import UnusableError, load
+from queue_core.worker.messages import (
+    END,
+    RECALL,
+    Dropped,
+    Hello,
+    Message,
+    NoHello,
+    Report,
+    job_frame,
+    stop_frame,
+)
 from tests.queue_core.worker import sample
 from tests.queue_core.worker.conftest import JOBS, is_alive, wait_for
 
@@ -35,8 +46,10 @@ def start_child(tmp_path) -> Iterator[Callable[..., Child]]:
         child.reap()
 
 
-def heard(child: Child) -> Hello | NoHello | Report:
-    return wait_for(child.hear)[0]
+def heard(child: Child) -> Message:
+    """Return what a child says next, without the times of a run."""
+    said = wait_for(child.hear)[0]
+    return replace(said, began=None, seconds=0.0) if isinstance(said, Report) else said
 
 
 def give(child: Child, name: str, args: str = "{}") -> uuid.UUID:
@@ -83,12 +96,55 @@ def test_a_child_that_is_told_to_stop_tidies_up_and_reports_nothing(start_child,
     child = start_child()
     heard(child)
     begun, tidied = tmp_path / "begun", tmp_path / "tidied"
-    give(child, "sample.sleep", f'{{"seconds": 60, "path": "{begun}", "tidied": "{tidied}"}}')
+    job = give(child, "sample.sleep", f'{{"seconds": 60, "path": "{begun}", "tidied": "{tidied}"}}')
     wait_for(begun.exists)
-    child.say(STOP)
+    child.say(stop_frame(job))
     wait_for(child.is_dead, 3)
     assert tidied.exists()
     assert child.hear() == []
+
+
+def test_a_child_gives_back_what_it_has_not_begun_and_goes_on(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    begun = tmp_path / "begun"
+    going = give(child, "sample.sleep", f'{{"seconds": 0.5, "path": "{begun}"}}')
+    waiting = [give(child, "sample.echo") for _ in range(3)]
+    wait_for(begun.exists)
+    child.say(RECALL)
+    assert heard(child) == Dropped(tuple(waiting))
+    after = give(child, "sample.echo", '{"value": 1}')
+    said: list[Message] = []
+    wait_for(lambda: said.extend(child.hear()) or len(said) == 2)
+    assert [(each.id, each.ending) for each in said if isinstance(each, Report)] == [
+        (going, Completed('"slept"')),
+        (after, Completed("1")),
+    ]
+
+
+def test_a_child_stops_only_the_run_it_was_told_to_stop(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    over = give(child, "sample.echo")
+    heard(child)
+    begun = tmp_path / "begun"
+    going = give(child, "sample.sleep", f'{{"seconds": 0.5, "path": "{begun}"}}')
+    wait_for(begun.exists)
+    child.say(stop_frame(over))
+    assert heard(child) == Report(going, Completed('"slept"'))
+
+
+def test_a_run_that_was_told_to_stop_before_it_begins_never_begins(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    begun, never = tmp_path / "begun", tmp_path / "never"
+    going = give(child, "sample.sleep", f'{{"seconds": 0.5, "path": "{begun}"}}')
+    waiting = give(child, "sample.sleep", f'{{"seconds": 0, "path": "{never}"}}')
+    wait_for(begun.exists)
+    child.say(stop_frame(waiting))
+    assert heard(child) == Report(going, Completed('"slept"'))
+    wait_for(child.is_dead)
+    assert not never.exists()
 
 
 def test_signals_from_others_do_not_disturb_a_run(start_child, tmp_path):
@@ -160,3 +216,11 @@ def test_the_kernel_kills_a_child_with_its_supervisor_though_it_cannot_hear(tmp_
     parent.kill()
     parent.wait()
     wait_for(lambda: not is_alive(child), 1)
+
+
+def test_a_child_pays_for_nothing_that_only_its_supervisor_needs() -> None:
+    code = "import sys, queue_core.worker.child; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    modules = told.stdout.split()
+    assert "queue_core.worker.child" in modules
+    assert {"queue_core.worker.supervisor", "queue_core.worker.start"} & {*modules} == set()

@@ -2,7 +2,8 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import psycopg
@@ -12,8 +13,10 @@ from queue_core import cancel, embedded, fleet
 from queue_core.outcomes import Completed, Deferred, Ending, Failed, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Finished, Key, Returned
-from queue_core.worker.clerk import UNSTORABLE, Claims, Clerk, Request, open_queues
+from queue_core.worker.clerk import Clerk
 from queue_core.worker.link import BUSY, Link
+from queue_core.worker.outbox import UNSTORABLE
+from queue_core.worker.requests import Claims, Request
 from tests.conftest import Database, make_database
 from tests.queue_core.worker.conftest import Jobs, wait_for
 
@@ -27,6 +30,10 @@ pytestmark = pytest.mark.xdist_group("clerk")  # they share a database, each wit
 def database(migrated: embedded.Server) -> Iterator[Database]:
     with make_database(migrated) as made:
         yield made
+
+
+def finished(ended: Sequence[tuple[Claimed, Ending | Returned]]) -> list[Finished]:
+    return [Finished(Key(run.id, run.attempt), run.name, ending, wait=60) for run, ending in ended]
 
 
 class Desk:
@@ -45,15 +52,16 @@ class Desk:
         )  # fmt: skip
         self.clerk.start()
 
-    def claim(self, free: int, **options: object) -> list[Claimed]:
+    def claim(
+        self, free: int, *, ended: Sequence[tuple[Claimed, Ending]] = (), **options: object
+    ) -> list[Claimed]:
         asked = {"offers": NAMES, "queues": {self.line: None}, "used": {}} | options
-        self.clerk.ask(Request(free, **asked))  # pyright: ignore[reportArgumentType]
+        request = Request(free, **asked)  # pyright: ignore[reportArgumentType]
+        self.clerk.ask(request, finished(ended))
         return self.told.get(timeout=10).taken
 
     def store(self, *ended: tuple[Claimed, Ending | Returned]) -> None:
-        self.clerk.store(
-            [Finished(Key(run.id, run.attempt), run.name, ending, wait=60) for run, ending in ended]
-        )
+        self.clerk.store(finished(ended))
 
     def stored(self) -> None:
         wait_for(lambda: not self.clerk.keys())
@@ -113,7 +121,7 @@ def test_an_ending_that_never_can_be_stored_is_kept_and_holds_up_nobody(
     def refuse(*_: object) -> None:
         raise psycopg.DataError("never")
 
-    monkeypatch.setattr("queue_core.worker.clerk.fail", refuse)
+    monkeypatch.setattr("queue_core.worker.outbox.fail", refuse)
     poisoned, fine = claimed(2)
     desk.store((poisoned, UNSTORABLE), (fine, Completed()))
     jobs.ended(fine.id, "completed")
@@ -136,6 +144,53 @@ def test_a_locked_run_is_stored_when_it_is_free_and_holds_up_no_other(
     other.commit()
     desk.stored()
     assert jobs.facts(runs[0].id).state == "completed"
+
+
+SAME_COMMIT = """
+SELECT (SELECT xmin FROM countersign.ended WHERE id = %s)
+    = (SELECT xmin FROM countersign.running WHERE id = %s) AS same
+"""
+
+
+def test_what_ended_is_stored_in_one_commit_with_the_next_claim(desk, jobs, claimed):
+    (run,) = claimed(1)
+    following = jobs.add("sample.echo", queue=desk.line)
+    (taken,) = desk.claim(1, ended=[(run, Completed())])
+    desk.stored()
+    assert taken.id == following
+    assert jobs.conn.execute(SAME_COMMIT, [run.id, taken.id]).fetchone() == {"same": True}
+
+
+def test_a_bad_ending_keeps_neither_the_others_nor_the_next_claim(desk, jobs, claimed):
+    runs = claimed(6)
+    following = jobs.add("sample.echo", queue=desk.line)
+    ended = [(run, Completed("{" if run is runs[2] else "1")) for run in runs]
+    assert [run.id for run in desk.claim(1, ended=ended)] == [following]
+    desk.stored()
+    states = [jobs.facts(run.id).state for run in runs]
+    assert states == ["completed"] * 2 + ["failed"] + ["completed"] * 3
+
+
+def test_a_locked_run_keeps_neither_the_others_nor_the_next_claim(desk, jobs, claimed, database):
+    runs = claimed(4)
+    following = jobs.add("sample.echo", queue=desk.line)
+    other = database.connect(autocommit=False)
+    cancel(other, [runs[0].id], by="ops:alice", reason="not_needed")
+    taken = desk.claim(1, ended=[(run, Completed()) for run in runs])
+    assert [run.id for run in taken] == [following]
+    wait_for(lambda: desk.clerk.keys() == {Key(runs[0].id, 1)})
+    assert [jobs.facts(run.id).state for run in runs[1:]] == ["completed"] * 3
+    other.commit()
+    desk.stored()
+
+
+def test_what_lost_its_claim_is_disputed_beside_a_claim_too(desk, jobs, claimed):
+    (run,) = claimed(1)
+    take(jobs, run)
+    following = jobs.add("sample.echo", queue=desk.line)
+    assert [each.id for each in desk.claim(1, ended=[(run, Completed())])] == [following]
+    desk.stored()
+    assert jobs.facts(run.id).state == "needs_review"
 
 
 def test_a15_a_run_that_lost_its_claim_is_disputed(desk, jobs, claimed):
@@ -187,19 +242,33 @@ def test_claims_keep_to_caps_and_take_the_best_first(desk, jobs):
     assert [run.queue for run in taken] == ["narrow", "wide", "wide"]
 
 
-@pytest.mark.parametrize(
-    ("caps", "used", "free", "expected"),
-    [
-        ({}, {"a": 9}, 3, (None, 3)),
-        ({"a": None}, {"a": 9}, 3, (["a"], 3)),
-        ({"a": 2, "b": None}, {"a": 1}, 3, (["a", "b"], 1)),
-        ({"a": 2, "b": 5}, {"a": 2}, 3, (["b"], 3)),
-        ({"a": 2}, {"a": 2}, 3, ([], 0)),
-        ({"a": 2}, {"a": 3}, 3, ([], 0)),
-    ],
-)
-def test_no_claim_can_take_a_queue_past_its_cap(caps, used, free, expected):
-    assert open_queues(caps, used, free) == expected
+def test_a_claim_undone_with_what_it_shared_a_commit_with_is_not_passed_over(
+    desk, jobs, claimed, monkeypatch
+):
+    (run,) = claimed(1)
+    first, _ = (jobs.add("sample.echo", queue=desk.line) for _ in range(2))
+    honest, tries = desk.clerk.claimer.claim, list[int]()
+
+    def breaks_once(conn: object, request: Request) -> list[Claimed]:
+        taken = honest(conn, request)
+        tries.append(len(taken))
+        if len(tries) == 1:
+            raise psycopg.errors.LockNotAvailable
+        return taken
+
+    monkeypatch.setattr(desk.clerk.claimer, "claim", breaks_once)
+    with desk.clerk._news:
+        desk.store((run, Completed()))
+        desk.clerk.ask(Request(1, NAMES, {desk.line: None}, {}))
+    assert [each.id for each in desk.told.get(timeout=10).taken] == [first]
+    assert tries == [1, 1]
+
+
+def test_limits_of_names_and_caps_of_queues_are_what_is_left_of_them():
+    offers = [Claimable("one", limit=1), Claimable("five", limit=5), Claimable("any")]
+    request = Request(9, offers, {"a": 2, "b": None, "c": 4}, {"a": 3}, {"one": 1, "any": 7})
+    assert request.capacities() == {"one": 0, "five": 5}
+    assert request.rooms() == {"a": -1, "c": 4}
 
 
 def test_the_farewell_is_said_after_everything_is_stored(desk, jobs, claimed):
@@ -222,3 +291,31 @@ def test_a_farewell_that_fails_is_said_again(desk):
     desk.clerk.close(farewell, time.monotonic() + 10)
     desk.clerk.join(10)
     assert len(tries) == 3
+
+
+def claimed_of(*names: str) -> list[Claimed]:
+    now = datetime.now(UTC)
+    return [Claimed(uuid4(), 1, name, "default", "{}", None, 1, "attempts", now) for name in names]
+
+
+SAFE = Claimable("safe", safe_to_repeat=True)
+CAREFUL = Claimable("careful")
+
+
+def test_only_names_that_are_safe_to_repeat_are_claimed_ahead_and_behind_such_runs_alone():
+    request = Request(3, [SAFE, CAREFUL], {}, {}, lead=8)
+    more = request.ahead_of(claimed_of("safe", "careful", "safe"))
+    assert more
+    assert (more.offers, more.free, more.ahead_of(claimed_of(*["safe"] * 14))) == ([SAFE], 14, None)
+    assert request.ahead_of(claimed_of("careful", "careful", "careful")) is None
+
+
+def test_nothing_is_claimed_ahead_while_a_slot_is_free():
+    assert Request(2, [SAFE], {}, {}, lead=8).ahead_of(claimed_of("safe")) is None
+
+
+def test_what_was_just_claimed_counts_as_in_hand():
+    request = Request(1, [SAFE], {}, {"default": 2}, {"safe": 1}, lead=8)
+    more = request.ahead_of(claimed_of("safe"))
+    assert more
+    assert (more.used, more.in_hand) == ({"default": 3}, {"safe": 2})

@@ -105,7 +105,7 @@ def test_a_late_report_leaves_a_job_alone_that_has_completed_elsewhere(start_wor
 
 def test_a_worker_that_was_declared_lost_stops_its_runs_and_exits(start_worker, jobs, database):
     path = jobs.path()
-    worker = start_worker(stale_after=12)  # long before it would notice by the clock
+    worker = start_worker(stale_after=90)  # long before it would notice by the clock
     made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)})
     child = jobs.begun(path)
     fleet.bury_dead(jobs.conn, worker.id(), [worker.id()])

@@ -138,17 +138,17 @@ def test_a_database_that_is_away_at_the_end_costs_the_results(start_worker, jobs
     ],
 )
 def test_jobs_that_cannot_be_used_keep_a_worker_from_starting(start_worker, jobs, module, said):
-    worker = start_worker(jobs=module, constants={"crew.FIRST_PAUSE": 0.05})
+    worker = start_worker(jobs=module, constants={"starts.FIRST_PAUSE": 0.05})
     assert worker.ended() == 2
     assert said in worker.text()
     assert jobs.conn.execute("SELECT id FROM countersign.workers").fetchall() == []
     assert marked(worker.marker) == set()
 
 
-def test_a_child_that_never_says_hello_is_killed_and_tried_again(start_worker):
+def test_case_25_a_child_that_never_says_hello_is_killed_and_tried_again(start_worker):
     worker = start_worker(
         jobs=f"{MODULES}.hanging",
-        constants={"children.START_SECONDS": 1.0, "crew.FIRST_PAUSE": 0.05},
+        constants={"children.START_SECONDS": 1.0, "starts.FIRST_PAUSE": 0.05},
     )
     assert worker.ended() == 2
     assert len(worker.lines("did not say hello in time")) == 3

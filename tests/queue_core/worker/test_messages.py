@@ -2,15 +2,19 @@
 
 import json
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from queue_core.handlers import Declared
 from queue_core.jobs import LONGEST_SECONDS
 from queue_core.outcomes import Completed, Deferred, Failed, Unreadable
+from queue_core.rules import Schedule
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.frames import LARGEST_FROM_CHILD, FrameError, Frames
 from queue_core.worker.messages import (
+    Dropped,
     Hello,
     JobMessage,
     NoHello,
@@ -21,7 +25,10 @@ from queue_core.worker.messages import (
     read_job,
 )
 
+NIGHTLY = Schedule("nightly", 86_400.0, datetime(2026, 1, 1, 2, tzinfo=UTC), "mail.send", "q",
+                   '{"a": "\ud800"}', -1, None, 2.5)  # fmt: skip
 JOB = uuid.UUID("01a22922-e662-736c-bd03-da1fe2849e6c")
+REPORTED = {"kind": "Report", "id": str(JOB), "began": None, "took": 0.0}
 
 
 def through(message):
@@ -33,12 +40,16 @@ def through(message):
     "message",
     [
         Hello((Claimable("a", 3, "review", 2.5), Claimable("b"))),
+        Hello((Claimable("a"),), (NIGHTLY, replace(NIGHTLY, first_at=None, attempts=2))),
+        Hello((Claimable("a"),), handlers=(Declared("a", "q", 3, 2.5, "review", True, 4, "x"),)),
         NoHello("no module", "Traceback …"),
         Report(JOB, Completed()),
-        Report(JOB, Completed('{"a": 1}')),
+        Report(JOB, Completed('{"a": 1}'), 1_234.5, 0.25),
+        Dropped((JOB, uuid.UUID(int=7))),
+        Dropped(()),
         Report(JOB, Failed("ValueError: x", error_type="ValueError", error_place="m:f")),
         Report(JOB, Failed("no", retryable=False, retry_after=4.0, traceback="T")),
-        Report(JOB, Deferred(30.0)),
+        Report(JOB, Deferred(30.0), 1.0, 2.0),
         Report(JOB, Unreadable("the arguments are not a JSON object")),
     ],
 )
@@ -86,13 +97,18 @@ def test_a_wait_that_cannot_be_is_bounded(seconds):
         {"kind": "Hello", "offers": [{"name": "a", "attempts": 1, "on_lost": "drop",
                                       "time_limit": None}]},
         {"kind": "NoHello", "why": 4},
-        {"kind": "Report", "id": "x", "ending": "Completed", "result": None},
-        {"kind": "Report", "id": str(JOB), "ending": "Completed", "result": 3},
-        {"kind": "Report", "id": str(JOB), "ending": "Completed", "result": "x" * 65_537},
-        {"kind": "Report", "id": str(JOB), "ending": "Failed", "error": "x", "retryable": True},
-        {"kind": "Report", "id": str(JOB), "ending": "Failed", "error": "x", "retryable": 1},
-        {"kind": "Report", "id": str(JOB), "ending": "Deferred", "seconds": float("nan")},
-        {"kind": "Report", "id": str(JOB), "ending": "Returned"},
+        REPORTED | {"ending": "Completed", "result": None, "id": "x"},
+        REPORTED | {"ending": "Completed", "result": 3},
+        REPORTED | {"ending": "Completed", "result": "x" * 65_537},
+        REPORTED | {"ending": "Failed", "error": "x", "retryable": True},
+        REPORTED | {"ending": "Failed", "error": "x", "retryable": 1},
+        REPORTED | {"ending": "Deferred", "seconds": float("nan")},
+        REPORTED | {"ending": "Returned"},
+        REPORTED | {"ending": "Completed", "result": None, "began": "now"},
+        REPORTED | {"ending": "Completed", "result": None, "took": float("nan")},
+        REPORTED | {"ending": "Completed", "result": None, "took": -1.0},
+        {"kind": "Dropped", "ids": [3]},
+        {"kind": "Dropped", "ids": "x"},
         {"kind": "STOP"},
     ],
     ids=lambda frame: json.dumps(frame)[:60],

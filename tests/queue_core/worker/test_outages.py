@@ -7,7 +7,7 @@ from queue_core import cancel
 from tests.queue_core.worker.conftest import is_alive, wait_for
 
 
-def test_a_run_that_ends_while_the_database_is_away_is_stored_when_it_is_back(
+def test_case_23_a_run_that_ends_while_the_database_is_away_is_stored_when_it_is_back(
     start_worker, jobs, proxy
 ):
     path = jobs.path()
@@ -42,7 +42,7 @@ def test_a_run_that_was_stored_without_an_answer_is_not_stored_or_disputed_again
     worker = start_worker(url=proxy.url)
     made = jobs.add("sample.sleep", {"seconds": 0.3, "path": str(path)})
     jobs.begun(path)
-    proxy.hold_at("completed")
+    proxy.hold_commit_of("completed")
     jobs.ended(made, "completed")
     proxy.cut()
     proxy.restore()
@@ -68,7 +68,7 @@ def test_a_failure_that_was_stored_without_an_answer_is_not_disputed_either(
 
 
 def test_a_claim_without_an_answer_is_given_back_and_claimed_again(start_worker, jobs, proxy):
-    worker = start_worker(url=proxy.url, stale_after=6)
+    worker = start_worker(url=proxy.url, stale_after=30)
     worker.id()
     path = jobs.path()
     proxy.hold_at(str(path))
@@ -81,7 +81,9 @@ def test_a_claim_without_an_answer_is_given_back_and_claimed_again(start_worker,
     assert jobs.runs(made) == [(1, "returned")]
 
 
-def test_a_worker_that_cannot_beat_stops_its_runs_and_keeps_its_results(start_worker, jobs, proxy):
+def test_case_12_a_worker_that_cannot_beat_stops_its_runs_and_keeps_its_results(
+    start_worker, jobs, proxy
+):
     done, cut = jobs.path(), jobs.path()
     worker = start_worker(url=proxy.url, stale_after=2.5, processes=2)
     finished = jobs.add("sample.sleep", {"seconds": 0.4, "path": str(done)})

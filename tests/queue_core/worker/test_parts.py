@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import psycopg
@@ -13,11 +14,15 @@ import pytest
 
 from queue_core.errors import DatabaseAwayError, OptionError
 from queue_core.fleet import Held
-from queue_core.worker import WorkerOptions, heartbeat, logs
+from queue_core.outcomes import Completed
+from queue_core.transitions.claim import Claimable, Claimed
+from queue_core.worker import WorkerOptions, books, heartbeat, logs
 from queue_core.worker.books import Begun
 from queue_core.worker.guarding import Watch, environment
 from queue_core.worker.heartbeat import Beat, Heartbeat
 from queue_core.worker.link import BUSY, Link, is_bad_value
+from queue_core.worker.messages import Report
+from queue_core.worker.offers import Offers
 from queue_core.worker.processes import is_gone
 from queue_core.worker.signals import Signals
 from tests.queue_core.worker.conftest import wait_for
@@ -158,7 +163,7 @@ def test_a_bad_value_is_told_from_a_bad_day(error, bad):
     assert is_bad_value(error) is bad
 
 
-def test_a_link_waits_longer_after_each_failure_and_knocks_no_sooner(tmp_path):
+def test_case_71_a_link_waits_longer_after_each_failure_and_knocks_no_sooner(tmp_path):
     link = Link(f"host={tmp_path} dbname=nowhere", BUSY)
     pauses: list[float] = []
     for _ in range(3):
@@ -170,6 +175,35 @@ def test_a_link_waits_longer_after_each_failure_and_knocks_no_sooner(tmp_path):
         wait_for(lambda: link.wait_seconds() == 0)
     assert 0 < pauses[0] <= 0.1
     assert pauses[2] > 0.15
+
+
+@pytest.mark.parametrize(("said", "began"), [(None, 20), (15, 15), (3, 10), (1e9, 40)])
+def test_a_child_is_believed_when_a_run_began_within_reason(monkeypatch, said, began):
+    monkeypatch.setattr(books, "boottime", lambda: 40.0)
+    now = datetime.now(UTC)
+    claimed = Claimed(uuid4(), 1, "a", "default", "{}", None, 1, "attempts", now)
+    run = books.RunInHand(claimed, 7, given=10.0, began=20.0)
+    report = Report(claimed.id, Completed(), said)
+    assert books.finished(run, report.ending, report).began == began
+
+
+SAFE = Claimable("a", safe_to_repeat=True)
+
+
+def test_any_child_may_be_given_what_is_offered():
+    offers = Offers()
+    offers.compare([(SAFE, Claimable("b")), (Claimable("b", 3), SAFE, Claimable("new"))])
+    assert offers.names == [Claimable("b", 3), SAFE]
+    assert (offers.is_safe("a"), offers.is_safe("b")) == (True, False)
+
+
+def test_a_name_is_safe_to_repeat_if_no_childs_code_says_otherwise():
+    offers = Offers()
+    offers.compare([(Claimable("a"),), (SAFE,)])
+    assert offers.names == [Claimable("a")]
+    assert not offers.is_safe("a")
+    offers.compare([])
+    assert offers.names == []
 
 
 class Clock:

@@ -11,6 +11,7 @@ import pytest
 from queue_core import embedded
 from tests.conftest import CANARY, make_database
 from tests.queue_core.worker.conftest import Jobs, Worker, launch, wait_for
+from tests.sealing import sign
 
 pytestmark = pytest.mark.xdist_group("shop")  # one worker serves them all
 
@@ -205,7 +206,7 @@ def test_a17_a_run_past_its_limit_is_stopped_and_tidies_up(jobs: Jobs):
 
 
 @pytest.mark.parametrize("name", ["sample.stubborn", "sample.gil"])
-def test_a17_a_run_that_will_not_stop_at_its_limit_is_killed(jobs: Jobs, name: str):
+def test_a17_case_14_a_run_that_will_not_stop_at_its_limit_is_killed(jobs: Jobs, name: str):
     path = jobs.path()
     args = {"path": str(path)} | ({"seconds": 60} if name == "sample.gil" else {})
     made = jobs.add(name, args, time_limit=2)
@@ -258,3 +259,10 @@ def test_a_job_whose_body_is_gone_goes_to_review(jobs: Jobs):
     found = wait_for(lambda: jobs.conn.execute(
         "SELECT why FROM countersign.review WHERE id = %s", [row["id"]]).fetchone())  # fmt: skip
     assert found == {"why": "unreadable"}
+
+
+def test_acts_are_sealed_by_the_workers_maintenance(worker: Worker, jobs: Jobs):
+    acts = sign(jobs.conn, 2)
+    count = "SELECT count(*) AS count FROM countersign.seals WHERE %s = ANY (seals.ids)"
+    wait_for(lambda: jobs.conn.execute(count, [acts[1]]).fetchall()[0]["count"])
+    assert not worker.lines("a chore failed")

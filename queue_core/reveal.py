@@ -1,0 +1,116 @@
+"""Revealing a job's arguments: signed first, and read only by that act."""
+
+from typing import Final, LiteralString
+from uuid import UUID
+
+import psycopg
+
+from queue_core.acts import ActOutcome, Seen, Signature, perform
+from queue_core.clauses import SIGNED, WANTED
+
+# Each row held until the commit: whoever is moving the job is waited for, so that it is revealed
+# as it was seen or not at all.
+PLACE: Final[LiteralString] = """
+ready_one AS (
+    SELECT ready.id, ready.attempt, 'ready' AS state
+    FROM countersign.ready
+    JOIN wanted ON wanted.id = ready.id
+    WHERE ready.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = ready.attempt))
+    FOR UPDATE OF ready
+),
+waiting_one AS (
+    SELECT waiting.id, waiting.attempt,
+        CASE WHEN waiting.run_at <= now() THEN 'ready' ELSE 'waiting' END AS state
+    FROM countersign.waiting
+    JOIN wanted ON wanted.id = waiting.id
+    WHERE waiting.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = waiting.attempt))
+    FOR UPDATE OF waiting
+),
+blocked_one AS (
+    SELECT blocked.id, blocked.attempt, 'blocked' AS state
+    FROM countersign.blocked
+    JOIN wanted ON wanted.id = blocked.id
+    WHERE blocked.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = blocked.attempt))
+    FOR UPDATE OF blocked
+),
+running_one AS (
+    SELECT running.id, running.attempt, 'running' AS state
+    FROM countersign.running
+    JOIN wanted ON wanted.id = running.id
+    WHERE running.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
+    FOR UPDATE OF running
+),
+review_one AS (
+    SELECT review.id, review.attempt, 'needs_review' AS state
+    FROM countersign.review
+    JOIN wanted ON wanted.id = review.id
+    WHERE review.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt))
+    FOR UPDATE OF review
+),
+ended_one AS (
+    SELECT ended.id, ended.attempt, ended.state
+    FROM countersign.ended
+    JOIN wanted ON wanted.id = ended.id
+    WHERE ended.id = ANY(%(ids)s)
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
+    FOR UPDATE OF ended
+),
+place AS (
+    SELECT ready_one.* FROM ready_one
+    UNION ALL
+    SELECT waiting_one.* FROM waiting_one
+    UNION ALL
+    SELECT blocked_one.* FROM blocked_one
+    UNION ALL
+    SELECT running_one.* FROM running_one
+    UNION ALL
+    SELECT review_one.* FROM review_one
+    UNION ALL
+    SELECT ended_one.* FROM ended_one
+),
+"""
+REVEAL = (
+    WANTED
+    + PLACE
+    + """
+changed AS (
+    SELECT place.id, body.name, place.attempt, 'revealed' AS act, place.state
+    FROM place
+    CROSS JOIN LATERAL (
+        SELECT jobs.name FROM countersign.jobs WHERE jobs.id = place.id LIMIT 1
+    ) AS body
+),
+"""
+    + SIGNED
+)
+
+
+def reveal(
+    conn: psycopg.Connection[object],
+    job_id: UUID,
+    *,
+    by: str,
+    reason: str,
+    note: str | None = None,
+    seen: Seen | None = None,
+    via: str = "code",
+) -> ActOutcome:
+    """Sign that whoever signs is shown a job's arguments; nothing else changes.
+
+    Commit, then read them with `queries.arguments` and the act's id. Never commits. Refused
+    as `not_found` where the body is gone. Errors as for `cancel`.
+    """
+    signature = Signature(by, reason, note, via)
+    (outcome,) = perform(conn, "reveal", REVEAL, [job_id], signature, seen)
+    return outcome

@@ -1,0 +1,52 @@
+"""What a handler sees of its run, and what it raises to say how its job goes on."""
+
+from dataclasses import dataclass
+from typing import NoReturn
+from uuid import UUID
+
+from queue_core.jobs import check_seconds
+
+
+class RetryAfter(Exception):  # noqa: N818 - an instruction to the queue, not a kind of error
+    """Raised by a handler: try this job again in `seconds`, if it has attempts left."""
+
+    def __init__(self, seconds: float, reason: str = "") -> None:
+        self.seconds = check_seconds(seconds, "RetryAfter", zero=True)
+        super().__init__(reason or f"try again in {self.seconds:g} s")
+
+
+class PermanentError(Exception):
+    """Raised by a handler: this job fails for good, whatever attempts are left."""
+
+
+class DeferRun(BaseException):
+    """Ends a run that put its job back; raised by `run.defer`, never by hand."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a job, as its handler sees it: the first parameter of every handler.
+
+    `attempt` counts from 1. `key` is the same on every attempt: give it to outside
+    services as their idempotency key.
+    """
+
+    id: UUID
+    name: str
+    attempt: int
+
+    @property
+    def key(self) -> str:
+        """The job's own key for outside services, the same on every attempt."""
+        return str(self.id)
+
+    def defer(self, delay: float) -> NoReturn:
+        """End this run and put the job back for `delay` seconds; the attempt is given back.
+
+        Raises OptionError where `delay` is negative or not finite.
+        """
+        raise DeferRun(check_seconds(delay, "delay", zero=True))

@@ -1,0 +1,119 @@
+"""The intake: asks for runs when children are free, and hands on what ended."""
+
+import math
+import random
+import time
+from collections import Counter
+from typing import Final
+
+from queue_core.outcomes import Unreadable
+from queue_core.transitions.claim import Claimed
+from queue_core.worker.books import Finished, Key, Returned, not_begun
+from queue_core.worker.clerk import Clerk
+from queue_core.worker.crew import Crew
+from queue_core.worker.frames import FrameError
+from queue_core.worker.options import WorkerOptions
+from queue_core.worker.outbox import BATCH
+from queue_core.worker.requests import Claims, Request
+
+POLL_SECONDS: Final = 0.5
+GATHER_SECONDS: Final = 0.1
+"""How long a run that ended waits at most for others to be stored with."""
+MOST_CLAIMED: Final = 512
+"""In one commit, unless there are more slots."""
+GONE_BODY: Final = Unreadable("its arguments are gone")
+HUGE_BODY: Final = Unreadable("its arguments are too large to be handed over")
+
+
+class Intake:
+    """Between the crew and the clerk. For the main thread alone."""
+
+    def __init__(
+        self, options: WorkerOptions, crew: Crew, clerk: Clerk, *, once: bool = False
+    ) -> None:
+        """With `once` it closes with the first answer, and asks for nothing ahead."""
+        self._options = options
+        self._once = once
+        self._crew = crew
+        self._clerk = clerk
+        self._claim_at = 0.0
+        self._hand_on_at = math.inf
+        self.is_open = False
+        """Whether runs may be ours by now of which we have not heard."""
+        self.is_closed = False
+        """Whether no more runs are to begin."""
+        self.taken: int | None = None
+        """How many runs the last answer brought that did not go back; None where it broke off."""
+
+    def ask_if_due(self) -> None:
+        """Ask for as many runs as could begin at once: claimed means started."""
+        due = time.monotonic() >= self._claim_at
+        free, offers = self._crew.free(), self._crew.offers()
+        if self.is_open or self.is_closed or not (due and free and offers):
+            return
+        runs = self._crew.in_hand().values()
+        used = Counter(run.claimed.queue for run in runs)
+        in_hand = Counter(run.claimed.name for run in runs)
+        lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
+        self.is_open = True
+        request = Request(free, offers, self._options.queues, used, in_hand, lead)
+        self._clerk.ask(request, self._take_ended())
+
+    def begin(self, claims: Claims) -> None:
+        """Start what was claimed, and look for more at once if there was anything."""
+        self.is_open = False
+        spread = random.uniform(0.75, 1.25)  # noqa: S311 - parts a crowd, guards nothing
+        self._claim_at = time.monotonic() + (0.0 if claims.taken else POLL_SECONDS * spread)
+        not_given = [each for claimed in claims.taken if (each := self._give(claimed))]
+        self._crew.send()
+        if not_given:
+            self._clerk.store(not_given)
+        returned = sum(isinstance(each.ending, Returned) for each in not_given)
+        taken = len(claims.taken) - returned
+        self.taken = None if not taken and (claims.broke_off or returned) else taken
+        self.is_closed |= self._once and self.taken is not None
+
+    def hand_on_if_due(self) -> None:
+        """Pass what ended to the clerk, unless it soon goes there with a request."""
+        ended = self._crew.tray.ended
+        if not ended:
+            self._hand_on_at = math.inf
+            return
+        self._hand_on_at = min(self._hand_on_at, time.monotonic() + GATHER_SECONDS)
+        is_due = time.monotonic() >= self._hand_on_at or self.is_closed
+        if is_due or len(ended) >= BATCH or not self._gathers():
+            self.hand_on()
+
+    def hand_on(self) -> None:
+        """Pass what ended to the clerk now."""
+        if self._crew.tray.ended:
+            self._clerk.store(self._take_ended())
+
+    def unstored(self) -> set[Key]:
+        """Return the runs that have ended and that the database has yet to take."""
+        return self._clerk.keys() | {each.key for each in self._crew.tray.ended}
+
+    def next_act(self) -> float:
+        """Return when there is something to do, on the monotonic clock."""
+        claim_at = math.inf if self.is_open or not self._crew.free() else self._claim_at
+        return min(claim_at, self._hand_on_at)
+
+    def _gathers(self) -> bool:
+        """Say whether a request is on its way back, or more ends in a moment that may wait."""
+        return self.is_open or (self._crew.tray.can_wait and self._crew.is_ahead())
+
+    def _take_ended(self) -> list[Finished]:
+        self._hand_on_at = math.inf
+        return self._crew.tray.take()
+
+    def _give(self, claimed: Claimed) -> Finished | None:
+        """Hand a run to a child, or return how it ended without one."""
+        if self.is_closed:
+            return not_begun(claimed, Returned())
+        if claimed.args is None:
+            return not_begun(claimed, GONE_BODY)
+        try:
+            given = self._crew.give(claimed)
+        except FrameError:
+            return not_begun(claimed, HUGE_BODY)
+        return None if given else not_begun(claimed, Returned())

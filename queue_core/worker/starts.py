@@ -1,0 +1,46 @@
+"""When children may be started: at once, or after a pause that grows while starts fail."""
+
+import time
+from typing import Final
+
+from queue_core.worker import logs
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 10.0
+HOPELESS: Final = 3
+"""After so many children without a hello there will be none."""
+
+
+class Starts:
+    """What the starts that failed have taught. All times are on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.next_at = 0.0
+        """When the next child may be started."""
+        self.speechless = 0
+        """How many children have ended without a hello."""
+        self._pause = 0.0
+        self._complaint: str | None = None
+
+    def worked(self) -> None:
+        """Note that a child has run something: the next pause is a short one again."""
+        self._pause = 0.0
+
+    def failed(self, why: str) -> None:
+        """Wait longer each time before the next start, so that a broken start eats no processor."""
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+        self.next_at = time.monotonic() + self._pause
+        logs.error("a child ended before it had a run", why=why, pause=self._pause)
+
+    def complain(self, why: str, traceback: str) -> None:
+        """Note what a child said why it cannot use the jobs."""
+        self._complaint = why
+        logs.error("a child cannot use the jobs", why=why)
+        if traceback:
+            logs.error("its traceback", traceback=traceback)
+
+    def hopeless(self) -> str | None:
+        """Say why no child will ever say hello, if so it seems."""
+        if self._complaint is None and self.speechless >= HOPELESS:
+            return "its children end before they have said hello"
+        return self._complaint
