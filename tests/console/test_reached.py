@@ -162,7 +162,7 @@ STATES = {
         stage.opened("/operators/", "ops:root"), "Add this operator", **{"Their code": " "}
     ),
     "operators, added": lambda stage: pressed(
-        stage.opened("/operators/", "ops:root"), "Add this operator", **{"Their code": "ops:carol"}
+        stage.opened("/operators/", "ops:root"), "Add this operator", **{"Their code": "ops:nora"}
     ),
     "account, wrong fields": wrong_password,
     "sign-in, refused": refused_sign_in,
