@@ -13,7 +13,9 @@ from queue_core.worker import WorkerOptions, run_worker
 def main(options: dict[str, object], constants: dict[str, float]) -> int:
     for path, value in constants.items():
         module, _, name = path.rpartition(".")
-        setattr(importlib.import_module(f"queue_core.worker.{module}"), name, value)
+        if not module.startswith("queue_core."):
+            module = f"queue_core.worker.{module}"
+        setattr(importlib.import_module(module), name, value)
     return run_worker(WorkerOptions(**options))  # pyright: ignore[reportArgumentType]
 
 
