@@ -43,6 +43,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A run that is asked to stop, since a person cancelled its job."""
+
+    id: UUID
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
     """A live worker's row on the same host, boot and pid namespace."""
 
@@ -130,6 +138,18 @@ def beat(
         }
         execute(conn, STARTED, parameters)
     return rows(conn, HELD, {"worker": worker}, Held)
+
+
+ASKED_TO_STOP = """
+SELECT running.id, running.attempt
+FROM countersign.running
+WHERE running.worker = %(worker)s AND running.stop_requested_at IS NOT NULL
+"""
+
+
+def asked_to_stop(conn: psycopg.Connection[object], worker: UUID) -> list[Asked]:
+    """Return the runs of a worker whose jobs were cancelled while they run."""
+    return rows(conn, ASKED_TO_STOP, {"worker": worker}, Asked)
 
 
 DRAIN = """

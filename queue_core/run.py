@@ -1,10 +1,13 @@
 """What a handler sees of its run, and what it raises to say how its job goes on."""
 
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
 from uuid import UUID
 
 from queue_core.jobs import check_seconds
+
+StopReason = Literal["cancelled", "shutdown"]
+"""Why a run is to stop: somebody cancelled its job, or its worker shuts down."""
 
 
 class RetryAfter(Exception):  # noqa: N818 - an instruction to the queue, not a kind of error
@@ -27,6 +30,18 @@ class DeferRun(BaseException):
         super().__init__()
 
 
+@dataclass(slots=True)
+class StopRequest:
+    """Whether a run is asked to stop, and why: set by one thread of the child, read by others."""
+
+    why: StopReason | None = None
+
+    def ask(self, why: StopReason) -> None:
+        """Ask the run to stop. That its job was cancelled outweighs a shutdown, never less."""
+        if self.why != "cancelled":
+            self.why = why
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a job, as its handler sees it: the first parameter of every handler.
@@ -38,11 +53,20 @@ class Run:
     id: UUID
     name: str
     attempt: int
+    _request: StopRequest = field(default_factory=StopRequest, repr=False, compare=False)
 
     @property
     def key(self) -> str:
         """The job's own key for outside services, the same on every attempt."""
         return str(self.id)
+
+    def stop_requested(self) -> StopReason | None:
+        """Say whether this run is asked to stop: "cancelled", "shutdown", or None.
+
+        "cancelled": a person cancelled the job; "shutdown": the worker is to end. Cheap enough
+        for the tightest loop, since it only looks at what the child was told.
+        """
+        return self._request.why
 
     def defer(self, delay: float) -> NoReturn:
         """End this run and put the job back for `delay` seconds; the attempt is given back.

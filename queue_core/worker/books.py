@@ -10,6 +10,7 @@ from uuid import UUID
 from queue_core.backoff import backoff, jittered
 from queue_core.fleet import Started
 from queue_core.outcomes import Ending, Failed, RunReport
+from queue_core.run import StopReason
 from queue_core.transitions.claim import Claimed
 from queue_core.worker.guard import boottime
 from queue_core.worker.messages import Report
@@ -40,17 +41,30 @@ class RunInHand:
     given: float
     began: float | None = None
     stop_at: float = math.inf
+    asked: StopReason | None = None
+    """Why it is asked to stop, if it is; it may go on all the same."""
 
     @property
     def key(self) -> Key:
         """Which run it is."""
         return Key(self.claimed.id, self.claimed.attempt)
 
+    def named(self) -> dict[str, object]:
+        """Return what a line of the log says of it."""
+        return {"job": self.claimed.id, "name": self.claimed.name, "attempt": self.claimed.attempt}
+
     def begin(self) -> None:
         """Note that it has begun, and let its limit count from now."""
         self.began = boottime()
         if self.claimed.time_limit is not None:
             self.stop_at = time.monotonic() + self.claimed.time_limit
+
+    def ask(self, why: StopReason) -> bool:
+        """Note that it is asked to stop; False where that is no news to it."""
+        if self.asked in {why, "cancelled"}:
+            return False
+        self.asked = why
+        return True
 
 
 @dataclass(frozen=True, slots=True)

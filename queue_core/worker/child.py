@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from uuid import UUID
 
 from queue_core.registry import Registry
+from queue_core.run import StopReason, StopRequest
 from queue_core.worker.describe import describe, headline
 from queue_core.worker.execute import execute
 from queue_core.worker.frames import LARGEST_TO_CHILD, Frame, FrameError, Frames
@@ -26,6 +27,7 @@ from queue_core.worker.messages import (
     NoHello,
     Report,
     child_frame,
+    read_ask,
     read_id,
     read_job,
 )
@@ -48,6 +50,7 @@ class Line:
         self._pid = os.getpid()
         self._jobs: queue.SimpleQueue[JobMessage | None] = queue.SimpleQueue()
         self._speaking = threading.Lock()
+        self._requests: dict[tuple[UUID, int], StopRequest] = {}
         self._running: UUID | None = None
         self._stopping: UUID | None = None
 
@@ -64,10 +67,15 @@ class Line:
         self._running = job.id
         self.stop_if_told()
 
-    def end(self) -> None:
+    def end(self, job: JobMessage) -> None:
         """Note that the run has ended. Raises Stopped where it was told to stop."""
         self.stop_if_told()
         self._running = None
+        self.forget(job)
+
+    def forget(self, job: JobMessage) -> None:
+        """Take no more requests for a run that is over, or never begins here."""
+        self._requests.pop((job.id, job.attempt), None)
 
     def stop_if_told(self) -> None:
         """Raise Stopped where the supervisor told us to stop the run that goes on."""
@@ -101,7 +109,11 @@ class Line:
     def _understand(self, frame: Frame) -> None:
         match frame["kind"]:
             case "job":
-                self._jobs.put(read_job(frame))
+                job = read_job(frame)
+                self._requests[job.id, job.attempt] = job.request
+                self._jobs.put(job)
+            case "ask":
+                self._ask(*read_ask(frame))
             case "end":
                 self._jobs.put(None)
             case "recall":
@@ -115,7 +127,13 @@ class Line:
         with contextlib.suppress(queue.Empty):
             while job := self._jobs.get_nowait():
                 dropped.append(job.id)
+                self.forget(job)
         self.say(Dropped(tuple(dropped)))
+
+    def _ask(self, job: UUID, attempt: int, why: StopReason) -> None:
+        """Let a run see that it is asked to stop, unless it is over."""
+        if request := self._requests.get((job, attempt)):
+            request.ask(why)
 
     def _stop(self, job: UUID) -> None:
         self._stopping = job
@@ -159,7 +177,7 @@ def _serve(line: Line, jobs: str, take_signals: Callable[[], None]) -> None:
         began = boottime()
         ending = execute(job, registry)
         line.leave_if_forked()
-        line.end()
+        line.end(job)
         line.say(Report(job.id, ending, began, boottime() - began))
 
 

@@ -3,12 +3,13 @@
 import math
 import selectors
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from queue_core.handlers import Declared
 from queue_core.outcomes import Ending
 from queue_core.rules import Schedule
+from queue_core.run import StopReason
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker import logs
 from queue_core.worker.books import Key, Returned, RunInHand
@@ -26,6 +27,7 @@ from queue_core.worker.messages import (
     Message,
     NoHello,
     Report,
+    ask_frame,
     job_frame,
     stop_frame,
 )
@@ -173,6 +175,15 @@ class Crew:
         """Return when `fill_up` has something to do, on the monotonic clock."""
         return self._starts.next_at if len(self._children) < self._size else math.inf
 
+    def ask_to_stop(self, why: StopReason, keys: Container[Key]) -> None:
+        """Let runs know that they are asked to stop; those that have not begun are given back."""
+        for child in self._children:
+            for run in child.runs:
+                if run.key in keys and run.ask(why):
+                    self._say(child, ask_frame(*run.key, why))
+            if any(run.asked for run in child.ahead):
+                self._recall(child)
+
     def stop(self, keys: set[Key]) -> None:
         """Kill the children of runs whose claim was taken; each is reported when it is dead.
 
@@ -182,7 +193,7 @@ class Crew:
             if any(run.key in keys for run in child.ahead):
                 self._recall(child)
             if child.run and child.run.key in keys and child.verdict is None:
-                logs.warning("a run lost its claim and is stopped", **_named(child.run))
+                logs.warning("a run lost its claim and is stopped", **child.run.named())
                 child.verdict = CLAIM_TAKEN
                 child.kill()
 
@@ -286,7 +297,3 @@ class Crew:
     def _say(self, child: Child, frame: bytes) -> None:
         child.say(frame)
         self._lines.watch(child)
-
-
-def _named(run: RunInHand) -> dict[str, object]:
-    return {"job": run.key.id, "name": run.claimed.name, "attempt": run.key.attempt}

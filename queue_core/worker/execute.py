@@ -44,7 +44,7 @@ def execute(job: JobMessage, registry: Registry) -> Ending:
         return Failed(str(error), retryable=False, error_type="ArgumentsError")
     except Exception as error:  # noqa: BLE001 - a handler's own checks may raise anything
         return replace(describe(error), retryable=False)
-    return _call(handler, Run(job.id, job.name, job.attempt), values, registry)
+    return _call(handler, Run(job.id, job.name, job.attempt, job.request), values, registry)
 
 
 def _call(handler: Handler, run: Run, values: Mapping[str, object], registry: Registry) -> Ending:

@@ -1,6 +1,10 @@
-"""The heartbeat: a thread with a connection of its own that says that this worker lives."""
+"""The heartbeat: a thread with a connection of its own that says that this worker lives.
+
+Between beats it hears which runs are asked to stop.
+"""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -17,8 +21,8 @@ GUARD_DELAY: Final = 1 / 24
 """Of the stale time: how much later than the supervisor the guard loses its patience."""
 GAP: Final = 1 / 4
 """Of the stale time: a longer silence of the database is a gap in its answers."""
-
-
+HEAR_SECONDS: Final = 0.5
+"""Between looks for runs that are asked to stop, while there are any that go on."""
 SHORTEST: Final = 0.02
 
 
@@ -38,6 +42,13 @@ class Beat:
     held: frozenset[Key] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Runs of ours that are asked to stop; told again until they end."""
+
+    asked: tuple[fleet.Asked, ...]
+
+
 class Heartbeat(threading.Thread):
     """Beats until it is stopped. At `deadline` (`boottime()`) this worker must give itself up."""
 
@@ -45,7 +56,7 @@ class Heartbeat(threading.Thread):
         self,
         link: Link,
         worker: UUID,
-        tell: Callable[[Beat], None],
+        tell: Callable[[Beat | Stops], None],
         *,
         stale_after: float,
         registered: float,
@@ -65,6 +76,8 @@ class Heartbeat(threading.Thread):
         self._answered = registered
         self._steady_since = registered
         self._failing = False
+        self._has_runs = False
+        self._hear_at = 0.0
         self.deadline = registered
         self._extend(registered)
 
@@ -72,7 +85,7 @@ class Heartbeat(threading.Thread):
         """Beat at once, then every twelfth of the stale time (never under 20 ms)."""
         while not self._over.is_set():
             self._beat()
-            self._soon.wait(self._pause())
+            self._hear_until(time.monotonic() + self._pause())
             self._soon.clear()
         self._link.close()
 
@@ -93,6 +106,27 @@ class Heartbeat(threading.Thread):
         now = boottime()
         whole = now - self._steady_since >= self._stale_after
         return whole and not self._failing and now - self._answered <= self._stale_after * GAP
+
+    def _hear_until(self, beat_at: float) -> None:
+        """Look for requests to stop until the next beat is due (monotonic), or is hurried."""
+        while time.monotonic() < beat_at:
+            if self._soon.wait(max(0.0, min(beat_at, self._hear_at) - time.monotonic())):
+                return
+            if time.monotonic() >= self._hear_at:
+                self._hear()
+
+    def _hear(self) -> None:
+        self._hear_at = time.monotonic() + HEAR_SECONDS
+        if self._failing or not (self._has_runs or self._begun.snapshot()):
+            return
+        try:
+            asked = fleet.asked_to_stop(self._link.open(), self._worker)
+        except Exception as error:  # noqa: BLE001 - the next beat, at once, tries the connection
+            self._miss(error)
+            self.hurry()
+        else:
+            if asked:
+                self._tell(Stops(tuple(asked)))
 
     def _pause(self) -> float:
         pause = beat_seconds(self._stale_after)
@@ -133,6 +167,7 @@ class Heartbeat(threading.Thread):
             self._steady_since = now
         self._answered = now
         self._failing = False
+        self._has_runs = bool(held)
         keys = None if held is None else frozenset(Key(each.id, each.attempt) for each in held)
         self._tell(Beat(sent, keys))
 

@@ -20,6 +20,7 @@ from queue_core.outcomes import (
     cut_middle,
 )
 from queue_core.rules import SHORTEST_SECONDS, Schedule
+from queue_core.run import StopReason, StopRequest
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.frames import (
     LARGEST_FROM_CHILD,
@@ -38,12 +39,13 @@ _MAX_NAME_BYTES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """To a child: run this."""
+    """To a child: run this. What is asked of the run while it goes on comes to `request`."""
 
     id: UUID
     name: str
     attempt: int
     args: str = field(repr=False)
+    request: StopRequest = field(default_factory=StopRequest, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,21 @@ Message = Hello | NoHello | Report | Dropped
 def stop_frame(job: UUID) -> bytes:
     """Return the frame that tells a child to end the run of `job` at once, and itself after it."""
     return encode({"kind": "stop", "id": str(job)}, LARGEST_TO_CHILD)
+
+
+def ask_frame(job: UUID, attempt: int, why: StopReason) -> bytes:
+    """Return the frame that tells a run that it is asked to stop: its handler may look and obey."""
+    frame = {"kind": "ask", "id": str(job), "attempt": attempt, "why": why}
+    return encode(frame, LARGEST_TO_CHILD)
+
+
+def read_ask(frame: Frame) -> tuple[UUID, int, StopReason]:
+    """Return which run (job and attempt) a frame asks to stop, and why."""
+    match frame:
+        case {"id": str(job), "attempt": int(attempt), "why": "cancelled" | "shutdown" as why}:
+            return UUID(job), attempt, cast("StopReason", why)
+        case _:
+            raise FrameError("the frame asks no run to stop")
 
 
 def read_id(frame: Frame) -> UUID:

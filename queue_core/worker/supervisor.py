@@ -19,7 +19,7 @@ from queue_core.worker import logs, processes
 from queue_core.worker.books import Finished, Key, Returned, finished, not_begun
 from queue_core.worker.clerk import Clerk
 from queue_core.worker.guard import boottime
-from queue_core.worker.heartbeat import Beat, Heartbeat, beat_seconds
+from queue_core.worker.heartbeat import Beat, Heartbeat, Stops, beat_seconds
 from queue_core.worker.intake import Intake
 from queue_core.worker.link import APPLICATION, BUSY, Link
 from queue_core.worker.maintenance import Maintenance
@@ -53,7 +53,7 @@ class Supervisor:
         self._workshop = workshop
         self._signals = workshop.signals
         self._crew = workshop.crew
-        self._inbox: queue.SimpleQueue[Beat | Claims] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Beat | Claims | Stops] = queue.SimpleQueue()
         self._grace_ends = math.inf
         self._is_lost = False
         self._strangers: frozenset[Key] = frozenset()
@@ -106,7 +106,7 @@ class Supervisor:
         """Say whether there was a job to run, the last time it asked."""
         return bool(self._intake.taken)
 
-    def _tell(self, news: Beat | Claims) -> None:
+    def _tell(self, news: Beat | Claims | Stops) -> None:
         """Take news from a thread to the main thread."""
         self._inbox.put(news)
         self._signals.wake()
@@ -127,6 +127,7 @@ class Supervisor:
             self._intake.is_closed = True
             self._maintenance.drain()
             self._crew.recall()
+            self._crew.ask_to_stop("shutdown", self._crew.in_hand())
 
     def _read_inbox(self) -> None:
         while not self._inbox.empty():
@@ -135,6 +136,9 @@ class Supervisor:
                     self._intake.begin(claims)
                 case Beat() as beat:
                     self._compare(beat)
+                case Stops() as stops:
+                    keys = {Key(run.id, run.attempt) for run in stops.asked}
+                    self._crew.ask_to_stop("cancelled", keys)
 
     def _compare(self, beat: Beat) -> None:
         """Compare what the database has under us with what we hold."""

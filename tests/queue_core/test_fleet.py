@@ -78,6 +78,16 @@ def test_a_beat_answers_what_the_worker_holds_and_what_is_asked_to_stop(conn, jo
     )
 
 
+def test_between_beats_a_worker_hears_of_its_runs_that_are_asked_to_stop(conn, job_in) -> None:
+    first, second, foreign = (job_in(conn, "running") for _ in range(3))
+    conn.execute(
+        "UPDATE countersign.running SET worker = %s WHERE id = %s", [first.worker, second.id]
+    )
+    assert fleet.asked_to_stop(conn, first.worker) == []
+    cancel(conn, [second.id, foreign.id], by="ops:alice", reason="too_slow")
+    assert fleet.asked_to_stop(conn, first.worker) == [fleet.Asked(second.id, 1)]
+
+
 def test_a_beat_tells_once_where_and_since_when_a_run_goes(conn, job_in) -> None:
     made = job_in(conn, "running")
     fleet.beat(conn, made.worker, [fleet.Started(made.id, 1, child_pid=77, seconds=12.5)])

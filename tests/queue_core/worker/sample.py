@@ -87,6 +87,19 @@ def sleeper(run: Run, seconds: float, path: str = "", tidied: str = "") -> str:
     return "slept"
 
 
+@jobs.job("sample.heed")
+def heeder(run: Run, path: str = "", only: str = "") -> list[str]:
+    """Go on until the run is asked to stop (for one reason only), and return what was asked."""
+    _sign_in(path)
+    heard: list[str] = []
+    while not heard or heard[-1] not in (only or heard[-1]):
+        if (why := run.stop_requested()) and why not in heard:
+            heard.append(why)
+            _sign_in(path and f"{path}.{why}")
+        time.sleep(0.01)
+    return heard
+
+
 @jobs.job("sample.stubborn")
 def stubborn(run: Run, path: str = "") -> None:
     _sign_in(path)

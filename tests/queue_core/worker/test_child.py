@@ -25,6 +25,7 @@ from queue_core.worker.messages import (
     Message,
     NoHello,
     Report,
+    ask_frame,
     job_frame,
     stop_frame,
 )
@@ -145,6 +146,43 @@ def test_a_run_that_was_told_to_stop_before_it_begins_never_begins(start_child, 
     assert heard(child) == Report(going, Completed('"slept"'))
     wait_for(child.is_dead)
     assert not never.exists()
+
+
+def test_a_run_sees_that_it_is_asked_to_stop_and_for_which_reason(start_child):
+    child = start_child()
+    heard(child)
+    for why in ("cancelled", "shutdown"):
+        job = give(child, "sample.heed")
+        child.say(ask_frame(job, 1, why))
+        assert heard(child) == Report(job, Completed(f'["{why}"]'))
+
+
+def test_what_is_asked_of_another_run_is_not_asked_of_this_one(start_child, tmp_path):
+    """Of another job, of another attempt, or of the same one before it was given back."""
+    child = start_child()
+    heard(child)
+    over = give(child, "sample.echo")
+    heard(child)
+    begun = tmp_path / "begun"
+    going = give(child, "sample.heed", f'{{"path": "{begun}"}}')
+    wait_for(begun.exists)
+    for job, attempt in ((over, 1), (going, 2), (uuid.uuid4(), 1)):
+        child.say(ask_frame(job, attempt, "cancelled"))
+    child.say(ask_frame(going, 1, "shutdown"))
+    assert heard(child) == Report(going, Completed('["shutdown"]'))
+
+
+def test_a_job_that_was_cancelled_stays_so_when_its_worker_shuts_down(start_child, tmp_path):
+    child = start_child()
+    heard(child)
+    begun = tmp_path / "begun"
+    job = give(child, "sample.heed", f'{{"path": "{begun}", "only": "cancelled"}}')
+    wait_for(begun.exists)
+    for why in ("shutdown", "cancelled", "shutdown"):
+        child.say(ask_frame(job, 1, why))
+    said = heard(child)
+    assert isinstance(said, Report)
+    assert said.ending in (Completed('["cancelled"]'), Completed('["shutdown","cancelled"]'))
 
 
 def test_signals_from_others_do_not_disturb_a_run(start_child, tmp_path):

@@ -19,8 +19,10 @@ from queue_core.worker.messages import (
     JobMessage,
     NoHello,
     Report,
+    ask_frame,
     child_frame,
     job_frame,
+    read_ask,
     read_child,
     read_job,
 )
@@ -121,3 +123,15 @@ def test_anything_else_is_no_message(frame):
 def test_a_frame_that_is_no_job_is_refused():
     with pytest.raises(FrameError):
         read_job({"kind": "job", "id": str(JOB)})
+
+
+@pytest.mark.parametrize("why", ["cancelled", "shutdown"])
+def test_a_run_is_asked_to_stop_by_job_and_attempt(why):
+    (frame,) = Frames(LARGEST_FROM_CHILD).feed(ask_frame(JOB, 3, why))
+    assert read_ask(frame) == (JOB, 3, why)
+
+
+@pytest.mark.parametrize("wrong", [{"why": "bored"}, {"attempt": "1"}, {"id": 3}])
+def test_a_frame_that_asks_no_run_is_refused(wrong):
+    with pytest.raises(FrameError):
+        read_ask({"kind": "ask", "id": str(JOB), "attempt": 1, "why": "cancelled"} | wrong)

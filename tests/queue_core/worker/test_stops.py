@@ -1,0 +1,73 @@
+"""Runs that are asked to stop: their handlers hear it soon, and decide."""
+
+import signal
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from queue_core import cancel
+from queue_core.worker.heartbeat import HEAR_SECONDS
+from queue_core.worker.intake import POLL_SECONDS
+from tests.queue_core.worker.conftest import wait_for
+
+NO_BEAT_HELPS: Mapping[str, Any] = {"stale_after": 1_200.0}
+"""A beat every hundred seconds: what is heard within the tests' patience was heard between."""
+
+
+def ask(jobs, made: UUID) -> None:
+    (outcome,) = cancel(jobs.conn, [made], by="ops:alice", reason="too_slow")
+    assert outcome.act == "cancel_requested"
+
+
+def test_a_request_to_stop_is_looked_for_as_often_as_jobs_are() -> None:
+    assert HEAR_SECONDS <= POLL_SECONDS
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_case_64_a_cancel_is_heard_by_the_run_on_a_full_worker_and_an_idle_one(
+    start_worker, jobs, processes: int
+) -> None:
+    """Nobody is notified here: the run hears it since its worker looks."""
+    path = jobs.path()
+    start_worker(processes=processes, **NO_BEAT_HELPS)
+    made = jobs.add("sample.heed", {"path": str(path)})
+    jobs.begun(path)
+    ask(jobs, made)
+    assert jobs.ended(made, "completed", 10).state == "completed"  # its result stands
+    assert jobs.result(made) == ["cancelled"]
+
+
+def test_a_run_hears_that_its_worker_shuts_down(start_worker, jobs) -> None:
+    path = jobs.path()
+    worker = start_worker()
+    made = jobs.add("sample.heed", {"path": str(path)})
+    jobs.begun(path)
+    assert worker.end() == 0
+    assert (jobs.facts(made).state, jobs.result(made)) == ("completed", ["shutdown"])
+
+
+def test_a_worker_that_drains_still_hears_that_a_job_was_cancelled(start_worker, jobs) -> None:
+    path = jobs.path()
+    worker = start_worker(grace=40, **NO_BEAT_HELPS)
+    made = jobs.add("sample.heed", {"path": str(path), "only": "cancelled"})
+    jobs.begun(path)
+    worker.send(signal.SIGTERM)
+    wait_for(path.with_name(f"{path.name}.shutdown").exists)
+    ask(jobs, made)
+    assert worker.ended() == 0
+    assert (jobs.facts(made).state, jobs.result(made)) == ("completed", ["shutdown", "cancelled"])
+
+
+def test_a_cancelled_run_that_has_not_begun_never_begins(start_worker, jobs) -> None:
+    path, other = jobs.path(), jobs.path()
+    head = jobs.add("sample.safe", {"seconds": 60, "path": str(path)}, priority=9)
+    behind = jobs.add("sample.safe", {"path": str(other)})
+    start_worker(constants={"lead.LONGEST_SECONDS": 120.0}, **NO_BEAT_HELPS)
+    jobs.begun(path)
+    jobs.ended(behind, "running")
+    ask(jobs, behind)
+    jobs.ended(behind, "cancelled")
+    assert (jobs.facts(head).state, jobs.runs(behind)) == ("running", [(1, "returned")])
+    assert not other.exists()
