@@ -1195,3 +1195,10 @@ def no_server_in(folder: Path) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def test_the_command_line_is_there_before_any_page():
+    code = "import sys, console.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {"console.cli.work"} <= {*loaded.stdout.split()}
+    assert not {"console.app", "console.views", "flask_wtf"} & {*loaded.stdout.split()}
