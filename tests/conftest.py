@@ -19,7 +19,6 @@ from psycopg import conninfo, sql
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
-from queue_core.check.partitions import COMFORTABLE_WEEKS
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
 from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
 from queue_core.transitions.claim import Claimable, Claimed, claim
@@ -79,7 +78,7 @@ def migrated(server: embedded.Server) -> embedded.Server:
     """Migrate the server's database, and keep a copy that nobody connects to as a template."""
     with psycopg.connect(server.owner_url, autocommit=True) as owner:
         migrate.migrate(owner)
-        keep_weeks(owner, COMFORTABLE_WEEKS)
+        keep_weeks(owner, 1)
     with _maintenance(server) as admin:
         admin.execute("CREATE DATABASE pristine TEMPLATE countersign")
     return server

@@ -23,6 +23,8 @@ from queue_core.worker.processes import can_judge, is_gone
 from queue_core.worker.requests import Connection
 
 EVERY_SECONDS: Final = 1.0
+FIRST_PARTITIONS_SECONDS: Final = 30.0
+"""After the start: runs to take up again come first, and weeks are there for months ahead."""
 PARTITIONS_SECONDS: Final = 3_600.0
 SEAL_SECONDS: Final = 5.0
 ARCHIVE_SECONDS: Final = 60.0
@@ -62,7 +64,7 @@ class Maintenance(threading.Thread):
         self._over = threading.Event()
         self._draining = False
         self._said_draining = False
-        self._partitions_at = 0.0
+        self._partitions_at = time.monotonic() + FIRST_PARTITIONS_SECONDS
         self._seal_at = 0.0
         self._fold_at = 0.0
         self._troubled: set[str] = set()

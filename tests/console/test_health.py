@@ -2,13 +2,16 @@
 
 from psycopg import sql
 
+from queue_core.migrate import make_partitions
+
 
 def test_a_process_lives_whatever_else(person):
     answer = person().get("/healthz")
     assert (answer.status_code, answer.json) == (200, {"ok": True})
 
 
-def test_a_sound_database_makes_it_ready(person):
+def test_a_sound_database_makes_it_ready(person, books):
+    make_partitions(books)
     answer = person().get("/readyz")
     assert (answer.status_code, answer.json) == (200, {"ok": True, "warnings": []})
 

@@ -10,6 +10,7 @@ import pytest
 from queue_core import cancel, check, close, confirm, enqueue, fleet, release, retry
 from queue_core.check import guards, places, schema
 from queue_core.errors import SchemaError
+from queue_core.migrate import make_partitions
 from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Unreadable
 from queue_core.queries.places import locate
 from queue_core.seals import seal
@@ -417,6 +418,7 @@ def test_a_detached_partition_of_this_week_is_missed(owner):
 
 @pytest.mark.parametrize(("ahead", "warned"), [(4, False), (3, True)])
 def test_fewer_than_four_weeks_ahead_are_warned_about(owner, ahead, warned):
+    make_partitions(owner)
     drop_partitions_after(owner, ahead)
 
     assert check.check(owner) == []
@@ -461,6 +463,7 @@ def test_empty_weeks_of_long_ago_are_warned_about(owner):
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"])
 def test_the_sessions_time_zone_does_not_matter(owner, zone):
     owner.execute(f"SET LOCAL timezone = '{zone}'")
+    make_partitions(owner)
 
     assert check.check(owner) == []
     assert "partition.missing" not in codes(check.warnings(owner))
@@ -470,10 +473,9 @@ def test_the_sessions_time_zone_does_not_matter(owner, zone):
 
 
 def test_a_role_that_could_rewrite_the_ledger_is_warned_about(conn, owner):
-    (warning,) = check.warnings(owner)
+    (warning,) = [each for each in check.warnings(owner) if each.code == "ledger.one_role"]
 
-    assert check.warnings(conn) == []
-    assert warning.code == "ledger.one_role"
+    assert "ledger.one_role" not in codes(check.warnings(conn))
     assert "QUEUE_OWNER_URL" in warning.mend
 
 

@@ -128,6 +128,7 @@ TABLES = {
             first text := 'ended' || to_char(now() + interval '3 weeks', '_IYYY"w"IW');
             second text := 'ended' || to_char(now() + interval '4 weeks', '_IYYY"w"IW');
         BEGIN
+            PERFORM countersign.make_partitions();
             EXECUTE format('ALTER TABLE countersign.%I RENAME TO between', first);
             EXECUTE format('ALTER TABLE countersign.%I RENAME TO %I', second, first);
             EXECUTE format('ALTER TABLE countersign.between RENAME TO %I', second);

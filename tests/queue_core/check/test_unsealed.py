@@ -5,6 +5,7 @@ import pytest
 
 from queue_core import check, seals
 from queue_core.check import unsealed
+from queue_core.migrate import make_partitions
 from tests.sealing import seal_all, sign, tamper
 
 
@@ -22,6 +23,7 @@ def said(conn) -> str:
 
 def test_sealed_acts_are_not_warned_about(database):
     conn = database.connect()
+    make_partitions(conn)
     assert check.warnings(conn) == []
     sign(conn, 3)
     seal_all(conn)
@@ -31,6 +33,7 @@ def test_sealed_acts_are_not_warned_about(database):
 def test_young_acts_are_not_warned_about(database, monkeypatch):
     monkeypatch.setattr(unsealed, "LONGEST_SECONDS", 300)
     conn, owner = database.connect(), database.owner()
+    make_partitions(conn)
     (act,) = sign(conn)
     assert check.warnings(conn) == []
     tamper(owner, "UPDATE countersign.acts SET at = at - interval '301 s'")
