@@ -31,7 +31,7 @@ from queue_core.queues import pause_queue, resume_queue
 from queue_core.registry import Registry
 from queue_core.reveal import reveal
 from queue_core.review import assign, note
-from queue_core.run import PermanentError, RetryAfter, Run
+from queue_core.run import PermanentError, RetryAfter, Run, Stopped
 from queue_core.schedules import (
     archive_schedules,
     pause_schedule,
@@ -68,6 +68,7 @@ __all__ = [
     "Run",
     "ScheduleRefusedError",
     "SchemaError",
+    "Stopped",
     "TookTooLongError",
     "TransitionRefusedError",
     "UnknownNameError",

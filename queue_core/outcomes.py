@@ -46,13 +46,24 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """The run was asked to stop and did, or was `killed` since it had not.
+
+    `error` says in a line how far it came, as far as its handler said so.
+    """
+
+    error: str = field(repr=False)
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """The job's arguments could not be read at all, so no handler was entered."""
 
     error: str = field(repr=False)
 
 
-Ending = Completed | Failed | Deferred | Unreadable
+Ending = Completed | Failed | Deferred | Stopped | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,8 @@ def _as_failure(ending: Ending) -> tuple[str, Failed]:
             return ending.outcome, ending
         case Unreadable():
             return "failed", Failed(ending.error)
+        case Stopped():
+            return "stopped", Failed(ending.error)
         case Deferred():
             return "deferred", Failed("put its job back")
         case Completed():

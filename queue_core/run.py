@@ -22,6 +22,15 @@ class PermanentError(Exception):
     """Raised by a handler: this job fails for good, whatever attempts are left."""
 
 
+class Stopped(BaseException):
+    """Ends a run that is asked to stop: raise it where `run.stop_requested()` says so.
+
+    A cancelled job is then cancelled; at a shutdown the job goes back to the queue and the
+    attempt is given back. Say how far the run came: `raise Stopped("3 of 10 files")`. It is
+    also what a handler sees as an exception when its process is about to be killed.
+    """
+
+
 class DeferRun(BaseException):
     """Ends a run that put its job back; raised by `run.defer`, never by hand."""
 

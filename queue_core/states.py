@@ -70,6 +70,7 @@ MOVES: Final[Mapping[str, Move]] = MappingProxyType(
         "complete": _move("running", "completed"),
         "fail": _move("running", "waiting failed cancelled needs_review"),
         "defer": _move("running", "waiting cancelled"),
+        "stop": _move("running", "ready cancelled"),
         "give_back": _move("running", "ready cancelled"),
         "recover": _move("running", "ready failed cancelled needs_review"),
         "set_aside": _move("running", "needs_review"),

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from uuid import UUID
 
 from queue_core.registry import Registry
-from queue_core.run import StopReason, StopRequest
+from queue_core.run import Stopped, StopReason, StopRequest
 from queue_core.worker.describe import describe, headline
 from queue_core.worker.execute import execute
 from queue_core.worker.frames import LARGEST_TO_CHILD, Frame, FrameError, Frames
@@ -36,10 +36,6 @@ PR_SET_PDEATHSIG: Final = 1
 LINE_BROKEN: Final = 70
 """The exit code of a child that can no longer speak to its supervisor."""
 _PIECE: Final = 65_536
-
-
-class Stopped(BaseException):
-    """Raised in the handler when its run is to stop, so that its `finally` blocks run."""
 
 
 class Line:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final, cast
 
+from queue_core import outcomes
 from queue_core.errors import ArgumentsError, OptionError
 from queue_core.jobs import check_seconds, decode
 from queue_core.outcomes import (
@@ -18,8 +19,8 @@ from queue_core.outcomes import (
     storable,
 )
 from queue_core.registry import Handler, Registry
-from queue_core.run import DeferRun, PermanentError, RetryAfter, Run
-from queue_core.worker.describe import describe
+from queue_core.run import DeferRun, PermanentError, RetryAfter, Run, Stopped
+from queue_core.worker.describe import describe, headline
 from queue_core.worker.messages import JobMessage
 
 NOT_JSON: Final = "result is not JSON"
@@ -61,11 +62,13 @@ def _call(handler: Handler, run: Run, values: Mapping[str, object], registry: Re
                 raise
     except BaseException as error:  # noqa: BLE001 - exiting is a failure of the run, not of the child
         raised = error
-    return _ending(raised) if raised is not None else _completed(result)
+    return _ending(raised, run) if raised is not None else _completed(result)
 
 
-def _ending(raised: BaseException) -> Ending:
+def _ending(raised: BaseException, run: Run) -> Ending:
     match raised:
+        case Stopped() if run.stop_requested():
+            return outcomes.Stopped(headline(raised))
         case DeferRun():
             return Deferred(raised.seconds)
         case PermanentError():

@@ -15,6 +15,7 @@ from queue_core.outcomes import (
     Deferred,
     Ending,
     Failed,
+    Stopped,
     Unreadable,
     cut,
     cut_middle,
@@ -279,6 +280,8 @@ def _ending(frame: Frame) -> Ending:
             )
         case {"ending": "Deferred", "seconds": int() | float() as seconds} if seconds >= 0:
             return Deferred(min(float(seconds), LONGEST_SECONDS))
+        case {"ending": "Stopped", "error": str(error)}:
+            return Stopped(cut(error))
         case {"ending": "Unreadable", "error": str(error)}:
             return Unreadable(cut(error))
         case _:

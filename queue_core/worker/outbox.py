@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from queue_core.outcomes import Completed, Deferred, Failed, Moved, Unreadable
+from queue_core.outcomes import Completed, Deferred, Failed, Moved, Stopped, Unreadable
 from queue_core.queries.runs import locked_by_others, own_record
 from queue_core.transitions.complete import complete
 from queue_core.transitions.defer import defer
@@ -15,6 +15,7 @@ from queue_core.transitions.dispute import dispute
 from queue_core.transitions.fail import fail
 from queue_core.transitions.give_back import give_back
 from queue_core.transitions.set_aside import set_aside
+from queue_core.transitions.stop import stop
 from queue_core.worker import logs
 from queue_core.worker.books import Finished, Key, Returned
 from queue_core.worker.link import LOCKED, Link, is_bad_value
@@ -150,6 +151,8 @@ def _move(conn: Connection, worker: UUID, batch: Sequence[Finished]) -> list[Mov
             return fail(conn, worker, [each.report() for each in batch])
         case Deferred():
             return defer(conn, worker, [each.report() for each in batch])
+        case Stopped():
+            return stop(conn, worker, [each.report() for each in batch])
         case Unreadable():
             return set_aside(conn, worker, [each.report() for each in batch])
         case Returned():

@@ -14,8 +14,9 @@ import pytest
 
 from queue_core import Registry, Run
 from queue_core.jobs import TEXTS
-from queue_core.outcomes import Completed, Deferred, Failed
+from queue_core.outcomes import Completed, Deferred, Failed, Stopped
 from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
+from queue_core.run import StopRequest
 from queue_core.worker.execute import execute
 from queue_core.worker.messages import JobMessage
 
@@ -100,6 +101,13 @@ def test_its_jobs_run_as_it_says(service) -> None:
     assert run(jobs, "shop.thumbnail", picture=1) == Completed()
     assert run(jobs, "shop.thumbnail", picture=1_000) == Deferred(60)
     assert sys.modules["myservice.shop"].entered.count("out") == 4
+
+
+def test_its_runs_stop_as_it_says(service) -> None:
+    jobs = service.jobs
+    assert run(jobs, "shop.reindex", pictures=3) == Completed("3")
+    message = JobMessage(uuid4(), "shop.reindex", 1, '{"pictures": 3}', StopRequest("shutdown"))
+    assert execute(message, jobs) == Stopped("Stopped: 0 of 3 pictures")
 
 
 def test_its_names_are_declared_as_it_says(service) -> None:

@@ -22,7 +22,7 @@ from queue_core import (
     retry,
     reveal,
 )
-from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Unreadable
+from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Stopped, Unreadable
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.defer import defer
@@ -32,6 +32,7 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.set_aside import set_aside
+from queue_core.transitions.stop import stop
 
 Conn = psycopg.Connection[DictRow]
 PATIENCE = 20.0
@@ -94,6 +95,7 @@ completes = _reports(Completed(), complete)
 fails = _reports(Failed("busy"), fail)
 fails_for_good = _reports(GOOD_FOR_NOTHING, fail)
 crashes = _reports(CRASHED, fail)
+stops = _reports(Stopped("Stopped: 3 of 10"), stop)
 defers = _reports(Deferred(600.0), defer)
 sets_aside = _reports(Unreadable("not JSON"), set_aside)
 disputes = _reports(Completed(), dispute)

@@ -15,6 +15,7 @@ from queue_core.outcomes import (
     Ending,
     Failed,
     RunReport,
+    Stopped,
     Unreadable,
     cut,
     cut_middle,
@@ -100,6 +101,7 @@ def test_endings_are_shown_without_what_jobs_said() -> None:
         Completed(CANARY),
         Failed(CANARY, traceback=CANARY),
         Unreadable(CANARY),
+        Stopped(CANARY),
         Deferred(5),
     )
     for ending in endings:
@@ -130,11 +132,17 @@ def test_a_handlers_own_wait_replaces_the_backoff_and_zero_is_a_wait() -> None:
 
 
 def test_every_ending_has_its_word() -> None:
-    endings = (Failed("x", "crashed", signal=9), Unreadable("x"), Deferred(1), Completed())
+    endings = (
+        Failed("x", "crashed", signal=9),
+        Unreadable("x"),
+        Stopped("half"),
+        Deferred(1),
+        Completed(),
+    )
     columns = failure_columns([report(each) for each in endings])
-    assert columns["outcomes"] == ["crashed", "failed", "deferred", "completed"]
-    assert columns["signals"] == [9, None, None, None]
-    assert columns["errors"] == ["x", "x", "put its job back", None]
+    assert columns["outcomes"] == ["crashed", "failed", "stopped", "deferred", "completed"]
+    assert columns["signals"] == [9, None, None, None, None]
+    assert columns["errors"] == ["x", "x", "half", "put its job back", None]
 
 
 def test_reports_are_bound_in_their_order() -> None:

@@ -14,7 +14,7 @@ from psycopg.rows import DictRow, dict_row, scalar_row
 
 from queue_core import cancel, close, confirm, release, retry
 from queue_core.lanes import Head, Lane, Lanes, Place
-from queue_core.outcomes import Completed, Deferred, Failed, RunReport
+from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Stopped
 from queue_core.queries.acts import acts_of, acts_on, last_pauses
 from queue_core.queries.counts import CAP, capped_counts
 from queue_core.queries.fitting import FIELDS, Filters
@@ -41,6 +41,7 @@ from queue_core.transitions.fail import fail
 from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
+from queue_core.transitions.stop import stop
 from queue_core.worker.link import BUSY
 
 # One process fills the tables once.
@@ -166,6 +167,7 @@ VERBS: dict[str, tuple[str, Call]] = {
     "fail": ("running", _reports(fail, Failed("no"))),
     "crash": ("running", _reports(fail, Failed("crashed", outcome="crashed"))),
     "defer": ("running", _reports(defer, Deferred(9.0))),
+    "stop": ("running", _reports(stop, Stopped("Stopped"))),
     "give back": (
         "running",
         lambda conn, ids: give_back(conn, LIVE, [(job, 1) for job in ids]),
@@ -270,7 +272,7 @@ def test_verbs_prepared_on_empty_tables_read_no_full_one_from_end_to_end(loaded:
             assert found == [], (verb, number)
     parameters = {"filled_at": loaded.filled_at}
     prepared = conn.execute(PREPARED, parameters, prepare=False).fetchall()
-    assert len(prepared) == 14  # twelve verbs, and the looks at lanes and for where jobs stand
+    assert len(prepared) == 15  # thirteen verbs, and the looks at lanes and for where jobs stand
     for each in prepared:
         assert (each["generic"], each["on_empty_tables"]) == (0, True), each["statement"]
 

@@ -25,7 +25,7 @@ from queue_core import (
     retry,
 )
 from queue_core.check import tallies
-from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Unreadable
+from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Stopped, Unreadable
 from queue_core.queries.places import locate
 from queue_core.transitions.claim import Claimed, claim
 from queue_core.transitions.complete import complete
@@ -36,6 +36,7 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.set_aside import set_aside
+from queue_core.transitions.stop import stop
 from tests.queue_core.racing import (
     CRASHED,
     GOOD_FOR_NOTHING,
@@ -67,6 +68,7 @@ from tests.queue_core.racing import (
     releases,
     retries,
     sets_aside,
+    stops,
     the_older_disputes,
 )
 
@@ -142,6 +144,7 @@ RACES = {
         REVIEW,
         waits=False,
     ),
+    "stop, cancel": Race("running", stops, cancels, CANCELLED, ASKED),
     "defer, cancel": Race("running", defers, cancels, CANCELLED, ASKED),
     "give back, cancel": Race("running", gives_back, cancels, CANCELLED, ASKED),
     "set aside, cancel": Race(
@@ -376,6 +379,7 @@ for verb, transition, ending in (
     ("fail", fail, GOOD_FOR_NOTHING),
     ("defer", defer, Deferred(600.0)),
     ("set_aside", set_aside, Unreadable("not JSON")),
+    ("stop", stop, Stopped("Stopped: 3 of 10")),
     ("dispute", dispute, Completed()),
 ):
     BATCHES[verb] = (
@@ -627,6 +631,7 @@ ENDINGS = (
     (fail, GOOD_FOR_NOTHING),
     (fail, CRASHED),
     (defer, Deferred(0.0)),
+    (stop, Stopped("Stopped: 3 of 10")),
 )
 IDENTITY = fleet.Identity("pay-3", 1, "boot-1", "pid:[1]", "0.1.0", [], 4)
 # For each attempt that there was, what tells how it ended: one place or one row of `runs`. A job

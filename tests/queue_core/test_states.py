@@ -10,7 +10,7 @@ import pytest
 from queue_core import cancel, close, confirm, enqueue, fleet, release, retry
 from queue_core.acts import ActOutcome
 from queue_core.check import tallies
-from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Unreadable
+from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Stopped, Unreadable
 from queue_core.queries.acts import acts_of
 from queue_core.queries.places import locate
 from queue_core.states import ACT_VERBS, ENDED, MOVES, QUEUED, STATES, legal_verbs
@@ -23,6 +23,7 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.set_aside import set_aside
+from queue_core.transitions.stop import stop
 
 PLACES = (*STATES, "due")
 """Every state, and the `waiting` row whose time has come, which counts as ready."""
@@ -171,6 +172,15 @@ WAYS = (
         reports(Deferred(60.0), defer),
         RUNNING_TO["cancelled"],
         is_asked_to_stop,
+    ),
+    Way("stop", "", reports(Stopped("Stopped"), stop), RUNNING_TO["ready"]),
+    Way(
+        "stop",
+        "after a request to stop",
+        reports(Stopped("killed", killed=True), stop),
+        RUNNING_TO["cancelled"],
+        is_asked_to_stop,
+        REVIEW,
     ),
     Way("give_back", "", gives_back, RUNNING_TO["ready"]),
     Way(

@@ -19,12 +19,13 @@ from queue_core import (
     release,
     retry,
 )
-from queue_core.outcomes import Completed, Failed
+from queue_core.outcomes import Completed, Failed, RunReport, Stopped
 from queue_core.queries.acts import acts_of
 from queue_core.queries.jobs import Cursor, list_jobs
 from queue_core.transitions.complete import complete
 from queue_core.transitions.fail import fail
 from queue_core.transitions.recover import recover
+from queue_core.transitions.stop import stop
 from tests.conftest import CANARY
 from tests.moves import lose, state
 
@@ -116,6 +117,22 @@ def test_b06_a_pending_cancel_holds_however_the_run_ends(conn, job_in, ending: s
             lose(conn, made.worker)
             recover(conn)
     assert state(conn, made.id) == ("completed" if ending == "returned" else "cancelled")
+
+
+def test_b07_a_run_that_was_asked_to_stops_and_its_job_is_cancelled(conn, job_in) -> None:
+    made = job_in(conn, "running", attempts=9)
+    cancel(conn, [made.id], **ALICE)
+    (moved,) = stop(conn, made.worker, [made.report(Stopped("half-way"))])
+    assert moved.state == state(conn, made.id) == "cancelled"
+
+
+@pytest.mark.parametrize("place", ["ready", "completed", "failed", "cancelled", "needs_review"])
+def test_b07_a_stop_of_a_run_that_has_moved_on_is_harmless(conn, job_in, contents, place) -> None:
+    made = job_in(conn, place)
+    before = contents(conn)
+    report = RunReport(made.id, made.attempt or 1, Stopped("half-way"))
+    assert stop(conn, made.worker, [report]) == []
+    assert contents(conn) == before
 
 
 def test_b06_of_a_cancel_and_an_end_at_once_each_is_told_what_came_of_it(

@@ -46,7 +46,7 @@ from queue_core import (
 from queue_core.acts import ActOutcome
 from queue_core.errors import QueueRefusedError
 from queue_core.jobs import decode
-from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Unreadable
+from queue_core.outcomes import Completed, Deferred, Ending, Failed, RunReport, Stopped, Unreadable
 from queue_core.queries.counts import counts
 from queue_core.queries.runs import own_record
 from queue_core.states import STATES
@@ -59,6 +59,7 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.set_aside import set_aside
+from queue_core.transitions.stop import stop
 from tests.partitions import keep_weeks
 from tests.queue_core.model import moves
 from tests.queue_core.model.facts import Fact, Job, Queued, Running, Tallies, Worker
@@ -211,7 +212,15 @@ raised = st.sampled_from(
     ]
 )
 CRASHED = Failed("crashed: signal 9", "crashed", signal=9)
-put_back = st.sampled_from([Deferred(0.0), Deferred(60.0), Unreadable("not JSON")])
+put_back = st.sampled_from(
+    [
+        Deferred(0.0),
+        Deferred(60.0),
+        Unreadable("not JSON"),
+        Stopped("Stopped: 3 of 10"),
+        Stopped("killed", killed=True),
+    ]
+)
 seen = st.sampled_from(["nothing", "nothing", "rightly", "an attempt too few", "failed"])
 queues = st.sampled_from(QUEUES)
 bulks = st.sampled_from([None, UUID(int=7)])
@@ -223,6 +232,7 @@ ENDS: dict[type[Ending], tuple[str, Callable[..., Any], Callable[..., Any]]] = {
     Completed: ("complete", complete, moves.complete),
     Failed: ("fail", fail, moves.fail),
     Deferred: ("defer", defer, moves.defer),
+    Stopped: ("stop", stop, moves.stop_run),
     Unreadable: ("set_aside", set_aside, moves.set_aside),
 }
 
@@ -373,7 +383,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.runs)
     @rule(turn=turns, run=which, more=st.integers(0, 2), ending=put_back, told=tellings)
-    def defers_or_sets_aside(
+    def defers_stops_or_sets_aside(
         self, turn: Turn, run: int, more: int, ending: Ending, told: Told
     ) -> None:
         self._ends(turn, run, more, ending, told)

@@ -14,7 +14,7 @@ from uuid import UUID
 from queue_core.acts import ActOutcome
 from queue_core.fleet import Held, Started
 from queue_core.jobs import NewJob
-from queue_core.outcomes import Completed, Failed, Moved, RunReport
+from queue_core.outcomes import Completed, Failed, Moved, RunReport, Stopped
 from queue_core.states import STATES
 from queue_core.transitions.claim import Claimable, Claimed
 from tests.queue_core.model.facts import (
@@ -308,6 +308,19 @@ def defer(view: View, now: datetime, report: RunReport, run: Running) -> tuple[P
         return _ended(run, now, "cancelled"), ran
     wait = timedelta(seconds=report.ending.seconds)  # pyright: ignore[reportAttributeAccessIssue]
     return _queued(run, "waiting", now + wait, more=1), ran
+
+
+@_each
+def stop_run(
+    view: View, now: datetime, report: RunReport, run: Running
+) -> tuple[Place, Ran | None]:
+    halt = report.ending
+    assert isinstance(halt, Stopped)
+    outcome = "stopped" if run.stop_requested_at else "returned"
+    ran = _ran(run, now, outcome, error=halt.error)
+    if run.stop_requested_at:
+        return _ended(run, now, "cancelled", uncertain=halt.killed, error=halt.error), ran
+    return _queued(run, "ready", run.run_at, more=1), ran
 
 
 @_each

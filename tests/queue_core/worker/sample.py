@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from queue_core import PermanentError, Registry, RetryAfter, Run
+from queue_core import PermanentError, Registry, RetryAfter, Run, Stopped
 
 jobs = Registry()
 
@@ -98,6 +98,15 @@ def heeder(run: Run, path: str = "", only: str = "") -> list[str]:
             _sign_in(path and f"{path}.{why}")
         time.sleep(0.01)
     return heard
+
+
+@jobs.job("sample.obey")
+def obeyer(run: Run, path: str = "") -> None:
+    """Go on until the run is asked to stop, and stop."""
+    _sign_in(path)
+    while not (why := run.stop_requested()):
+        time.sleep(0.01)
+    raise Stopped(f"asked by {why}")
 
 
 @jobs.job("sample.stubborn")

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from queue_core import cancel, embedded, fleet
-from queue_core.outcomes import Completed, Deferred, Ending, Failed, Unreadable
+from queue_core.outcomes import Completed, Deferred, Ending, Failed, Stopped, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Finished, Key, Returned
 from queue_core.worker.clerk import Clerk
@@ -93,14 +93,15 @@ def take(jobs: Jobs, run: Claimed) -> None:
 
 
 def test_each_ending_has_its_own_transition(desk, jobs, claimed):
-    one, two, three, four, five = claimed(5)
+    one, two, three, four, five, six = claimed(6)
     desk.store(
         (one, Completed("7")), (two, Failed("ValueError: x")), (three, Deferred(60)),
         (four, Unreadable("gone")), (five, Returned()),
+        (six, Stopped("half")),
     )  # fmt: skip
     desk.stored()
-    states = [jobs.facts(run.id).state for run in (one, two, three, four, five)]
-    assert states == ["completed", "waiting", "waiting", "needs_review", "ready"]
+    states = [jobs.facts(run.id).state for run in (one, two, three, four, five, six)]
+    assert states == ["completed", "waiting", "waiting", "needs_review", "ready", "ready"]
     assert jobs.result(one.id) == 7
 
 

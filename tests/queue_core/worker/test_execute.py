@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from queue_core import PermanentError, Registry, RetryAfter, Run
+from queue_core import PermanentError, Registry, RetryAfter, Run, Stopped, outcomes
 from queue_core.outcomes import MAX_RESULT_BYTES, Completed, Deferred, Ending, Failed, Unreadable
+from queue_core.run import StopRequest
 from queue_core.worker import execute as module
 from queue_core.worker.execute import NOT_JSON, TOO_LARGE, execute
 from queue_core.worker.messages import JobMessage
@@ -16,14 +17,14 @@ from queue_core.worker.messages import JobMessage
 JOB = uuid.uuid4()
 
 
-def ran(function: Any, args: str = "{}", around: Any = None) -> Ending:
-    """Execute one run of a handler."""
+def ran(function: Any, args: str = "{}", around: Any = None, asked: Any = None) -> Ending:
+    """Execute one run of a handler, which may be asked to stop."""
     registry = Registry()
     name = f"test.{uuid.uuid4()}"  # a registry lives on in the frames of what its handlers raised
     registry.job(name)(function)
     if around:
         registry.around(around)
-    return execute(JobMessage(JOB, name, 2, args), registry)
+    return execute(JobMessage(JOB, name, 2, args, StopRequest(asked)), registry)
 
 
 def failed(function: Any, args: str = "{}", around: Any = None) -> Failed:
@@ -113,6 +114,34 @@ def test_a_deferred_run_carries_its_delay():
             run.defer(30)
 
     assert ran(handler) == Deferred(30.0)
+
+
+@pytest.mark.parametrize("why", ["cancelled", "shutdown"])
+def test_a_run_that_stops_as_it_was_asked_to_says_how_far_it_came(why):
+    def handler(run: Run) -> None:
+        with suppress(Exception):  # does not stop it
+            if run.stop_requested() == why:
+                raise Stopped("3 of 10")
+
+    assert ran(handler, asked=why) == outcomes.Stopped("Stopped: 3 of 10")
+
+
+def test_a_run_that_stops_though_nobody_asked_has_failed():
+    def handler(run: Run) -> None:
+        assert run.stop_requested() is None
+        raise Stopped
+
+    ending = failed(handler)
+    assert (ending.error, ending.retryable) == ("Stopped", True)
+
+
+def test_a_run_that_was_asked_to_stop_may_still_end_in_any_other_way():
+    assert ran(returning(7), asked="cancelled") == Completed("7")
+
+    def handler(run: Run) -> None:
+        raise ValueError("x")
+
+    assert isinstance(ran(handler, asked="shutdown"), Failed)
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(),

@@ -9,7 +9,7 @@ import pytest
 
 from queue_core.handlers import Declared
 from queue_core.jobs import LONGEST_SECONDS
-from queue_core.outcomes import Completed, Deferred, Failed, Unreadable
+from queue_core.outcomes import Completed, Deferred, Failed, Stopped, Unreadable
 from queue_core.rules import Schedule
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.frames import LARGEST_FROM_CHILD, FrameError, Frames
@@ -52,6 +52,7 @@ def through(message):
         Report(JOB, Failed("ValueError: x", error_type="ValueError", error_place="m:f")),
         Report(JOB, Failed("no", retryable=False, retry_after=4.0, traceback="T")),
         Report(JOB, Deferred(30.0), 1.0, 2.0),
+        Report(JOB, Stopped("Stopped: 3 of 10")),
         Report(JOB, Unreadable("the arguments are not a JSON object")),
     ],
 )
@@ -69,6 +70,7 @@ def test_a_job_arrives_as_it_was_claimed():
 def test_a_child_cannot_say_that_it_crashed_or_was_stopped_at_its_limit():
     said = through(Report(JOB, Failed("x", outcome="crashed", signal=9)))
     assert said == Report(JOB, Failed("x"))
+    assert through(Report(JOB, Stopped("x", killed=True))) == Report(JOB, Stopped("x"))
 
 
 def test_texts_are_cut_to_what_can_be_stored():

@@ -39,6 +39,34 @@ def test_case_64_a_cancel_is_heard_by_the_run_on_a_full_worker_and_an_idle_one(
     assert jobs.result(made) == ["cancelled"]
 
 
+def test_a_run_that_stops_for_a_cancel_ends_its_job_cancelled(start_worker, jobs) -> None:
+    path = jobs.path()
+    start_worker(**NO_BEAT_HELPS)
+    made = jobs.add("sample.obey", {"path": str(path)}, attempts=3)
+    jobs.begun(path)
+    ask(jobs, made)
+    facts = jobs.ended(made, "cancelled")
+    assert (facts.attempt, facts.uncertain, facts.error) == (
+        1,
+        False,
+        "Stopped: asked by cancelled",
+    )
+    assert jobs.runs(made) == [(1, "stopped")]
+
+
+def test_case_67_a_run_that_stops_for_a_shutdown_goes_back_and_costs_no_attempt(
+    start_worker, jobs
+) -> None:
+    path = jobs.path()
+    worker = start_worker()
+    made = jobs.add("sample.obey", {"path": str(path)})
+    jobs.begun(path)
+    assert worker.end() == 0
+    facts = jobs.facts(made)
+    assert (facts.state, facts.attempt, facts.attempts_allowed) == ("ready", 1, 2)
+    assert jobs.runs(made) == [(1, "returned")]
+
+
 def test_a_run_hears_that_its_worker_shuts_down(start_worker, jobs) -> None:
     path = jobs.path()
     worker = start_worker()
