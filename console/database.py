@@ -186,11 +186,6 @@ def part(conn: Connection) -> Generator[None]:
         raise TookTooLongError("reading took longer than 3 seconds") from None
 
 
-LIMITS: Final[LiteralString] = """
-SELECT set_config('lock_timeout', '3s', true), set_config('statement_timeout', '20s', true)
-"""
-
-
 @contextmanager
 def acting() -> Generator[Connection]:
     """Lend a transaction for one change with its act, committed at the end of the block.
@@ -202,7 +197,7 @@ def acting() -> Generator[Connection]:
     committing = False
     try:
         with conn.transaction():
-            conn.execute(LIMITS)
+            database.limit_waits(conn)
             yield conn
             committing = True
     except psycopg.errors.ReadOnlySqlTransaction:

@@ -1,6 +1,7 @@
 """Acts: what a person does to jobs, signed, in the same statement as the change."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Literal, LiteralString, Protocol
 from uuid import UUID
@@ -8,7 +9,8 @@ from uuid import UUID
 import psycopg
 
 from queue_core.codes import check_code, check_note
-from queue_core.database import contention, rows, transaction, value
+from queue_core.crossings import out_of_order, whole
+from queue_core.database import rows
 from queue_core.errors import ContendedError, OptionError, TransitionRefusedError
 from queue_core.queries.places import Place, locate
 from queue_core.states import MARKS, MOVES, NEED_BODY, Act, State, kind_of
@@ -130,26 +132,36 @@ def perform(  # noqa: PLR0917 - called by the acts alone
     Answers in the order given, each job once. A statement sees one snapshot, and a job can
     slip to another place while it waits, so finding nothing means: look where the job
     stands; where the act applies there, run it again; only otherwise it is refused. Raises
-    ContendedError, with nothing written, for a job that slips 20 times, for lock time-outs
-    and in transactions stricter than READ COMMITTED.
+    ContendedError, with nothing written, for a job that slips 20 times, and as `whole` does.
     """
     asked = _asked(ids, seen or {})
+    done = whole(conn, lambda: _performed(conn, verb, statement, sorted(asked), signature, seen))
+    return [done[job_id] for job_id in asked]
+
+
+def _performed(  # noqa: PLR0917 - as `perform`
+    conn: psycopg.Connection[object],
+    verb: str,
+    statement: LiteralString,
+    asked: Sequence[UUID],
+    signature: Signature,
+    seen: Seen | None,
+) -> dict[UUID, ActOutcome]:
     done: dict[UUID, ActOutcome] = {}
-    with contention(), transaction(conn):
-        require_read_committed(conn)
-        for _ in range(LOOKS):
-            pending = sorted(job_id for job_id in asked if job_id not in done)
-            if not pending:
-                break
-            parameters = signature.parameters() | _wanted(pending, seen)
+    pending = asked
+    for look in range(LOOKS):
+        if not pending:
+            return done
+        parameters = signature.parameters() | _wanted(pending, seen)
+        with out_of_order(conn) if look else nullcontext():
             for changed in rows(conn, statement, parameters, _Changed):
                 done[changed.job_id] = changed.outcome()
-            missed = [job_id for job_id in pending if job_id not in done]
-            done |= _refusals(conn, verb, missed, seen)
-        else:
-            if len(done) < len(asked):
-                raise ContendedError(KEPT_MOVING)
-    return [done[job_id] for job_id in asked]
+        missed = [job_id for job_id in pending if job_id not in done]
+        done |= _refusals(conn, verb, missed, seen)
+        pending = [job_id for job_id in missed if job_id not in done]
+    if pending:
+        raise ContendedError(KEPT_MOVING)
+    return done
 
 
 def _asked(ids: Iterable[object], seen: Iterable[object]) -> list[UUID]:
@@ -169,21 +181,6 @@ def _id(job_id: object) -> UUID:
         message = "a job is named by its uuid.UUID, in `ids` and in `seen`, not by text"
         raise OptionError(message)
     return job_id
-
-
-ISOLATION = """
-SELECT current_setting('transaction_isolation')
-"""
-
-
-def require_read_committed(conn: psycopg.Connection[object]) -> None:
-    """Raise ContendedError in a transaction that cannot see others' commits.
-
-    Under REPEATABLE READ or SERIALIZABLE looking again shows the same old snapshot.
-    """
-    if value(conn, ISOLATION, {}) != "read committed":
-        message = "acts need a READ COMMITTED transaction: a stricter one cannot look again"
-        raise ContendedError(message)
 
 
 def _wanted(ids: Sequence[UUID], seen: Seen | None) -> dict[str, object]:

@@ -91,13 +91,27 @@ tallied AS (
 """Counts each row of `tally` (name, state, entered, removed, started_at) that enters or leaves
 `ended`: `entered` and `removed` are 1 or 0, `started_at` is NULL where no run led there."""
 
-DECIDED: Final[LiteralString] = """
+REVIEW_HELD: Final[LiteralString] = """
+held AS (
+    SELECT review.id
+    FROM countersign.review
+    JOIN wanted ON wanted.id = review.id
+    WHERE wanted.seen_state IS NULL
+        OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt)
+    ORDER BY review.id
+    FOR UPDATE OF review
+),
+"""
+"""The jobs in review that are as they were seen, held in the order of their ids: a delete alone
+goes through them as its join likes."""
+
+DECIDED: Final[LiteralString] = (
+    REVIEW_HELD
+    + """
 decided AS (
     DELETE FROM countersign.review
-    USING wanted
-    WHERE review.id = wanted.id
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt))
+    USING held
+    WHERE review.id = held.id
     RETURNING review.id, review.attempt, review.why, review.error
 ),
 named AS (
@@ -108,6 +122,7 @@ named AS (
     ) AS body ON true
 ),
 """
+)
 """Jobs leave review for good: `decided`, and `named` (its name is NULL where the body is gone)."""
 
 REPORT: Final[LiteralString] = """

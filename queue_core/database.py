@@ -168,6 +168,16 @@ def transaction(conn: psycopg.Connection[object]) -> Generator[None]:
         yield
 
 
+LIMITS = """
+SELECT set_config('lock_timeout', '400ms', true), set_config('statement_timeout', '20s', true)
+"""
+
+
+def limit_waits(conn: psycopg.Connection[object]) -> None:
+    """Let a person's transaction wait 0.4 s for what others hold, 20 s for each statement."""
+    execute(conn, LIMITS, {})
+
+
 @contextmanager
 def contention() -> Generator[None]:
     """Turn lock time-outs, deadlocks and serialization failures into ContendedError."""

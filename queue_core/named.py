@@ -5,7 +5,8 @@ from typing import LiteralString
 
 import psycopg
 
-from queue_core.acts import LOOKS, Signature, require_read_committed
+from queue_core.acts import LOOKS, Signature
+from queue_core.crossings import require_read_committed
 from queue_core.database import contention, transaction, value
 from queue_core.errors import ContendedError, CountersignError
 from queue_core.queries.acts import NamedKind

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from queue_core.acts import require_read_committed
+from queue_core.crossings import require_read_committed
 from queue_core.database import value
 
 SEAL = """

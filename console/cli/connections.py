@@ -53,9 +53,20 @@ def signing(by: str) -> Generator[database.AnyConnection]:
     Raises NotACodeError and OperatorRefusedError unless that is an enabled operator who may act,
     and SchemaError as `acting` does.
     """
-    with acting() as conn, database.transaction(conn):
-        require_enabled(conn, by, role="operator")
+    with acting() as conn, one_commit(conn, by):
         yield conn
+
+
+@contextmanager
+def one_commit(conn: database.AnyConnection, by: str) -> Generator[None]:
+    """Make the block a transaction that `by` may sign, and that waits 0.4 s for others' rows.
+
+    Raises NotACodeError and OperatorRefusedError.
+    """
+    with database.transaction(conn):
+        database.limit_waits(conn)
+        require_enabled(conn, by, role="operator")
+        yield
 
 
 @contextmanager

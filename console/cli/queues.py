@@ -9,8 +9,6 @@ from console.cli import connections
 from console.cli.output import as_dict, say, say_json, say_table
 from console.cli.signature import noted, signed, via
 from queue_core.acts import MOST_JOBS
-from queue_core.database import transaction
-from queue_core.operators import require_enabled
 from queue_core.queries.queues import CAP, QueueRow
 
 
@@ -71,8 +69,7 @@ def clear(
     try:
         with connections.acting() as conn:
             while more:
-                with transaction(conn):
-                    require_enabled(conn, by, role="operator")
+                with connections.one_commit(conn, by):
                     found = queue_core.clear_queue(
                         conn,
                         name,

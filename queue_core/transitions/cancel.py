@@ -8,41 +8,71 @@ import psycopg
 from queue_core.acts import ActOutcome, Seen, Signature, perform
 from queue_core.clauses import SIGNED, TALLIED, WANTED
 
+# Held in the order of their ids first, as in every act: a join goes through them as it likes, and
+# two bulks that share jobs would wait for each other.
 CANCEL = (
     WANTED
     + """
+ready_held AS (
+    SELECT ready.id
+    FROM countersign.ready
+    JOIN wanted ON wanted.id = ready.id
+    WHERE wanted.seen_state IS NULL
+        OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = ready.attempt)
+    ORDER BY ready.id
+    FOR UPDATE OF ready
+),
 from_ready AS (
     DELETE FROM countersign.ready
-    USING wanted
-    WHERE ready.id = wanted.id
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = ready.attempt))
+    USING ready_held
+    WHERE ready.id = ready_held.id
     RETURNING ready.id, ready.name, ready.attempt
+),
+waiting_held AS (
+    SELECT waiting.id
+    FROM countersign.waiting
+    JOIN wanted ON wanted.id = waiting.id
+    WHERE wanted.seen_state IS NULL
+        OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = waiting.attempt)
+    ORDER BY waiting.id
+    FOR UPDATE OF waiting
 ),
 from_waiting AS (
     DELETE FROM countersign.waiting
-    USING wanted
-    WHERE waiting.id = wanted.id
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = waiting.attempt))
+    USING waiting_held
+    WHERE waiting.id = waiting_held.id
     RETURNING waiting.id, waiting.name, waiting.attempt
+),
+blocked_held AS (
+    SELECT blocked.id
+    FROM countersign.blocked
+    JOIN wanted ON wanted.id = blocked.id
+    WHERE wanted.seen_state IS NULL
+        OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = blocked.attempt)
+    ORDER BY blocked.id
+    FOR UPDATE OF blocked
 ),
 from_blocked AS (
     DELETE FROM countersign.blocked
-    USING wanted
-    WHERE blocked.id = wanted.id
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = blocked.attempt))
+    USING blocked_held
+    WHERE blocked.id = blocked_held.id
     RETURNING blocked.id, blocked.name, blocked.attempt
+),
+running_held AS (
+    SELECT running.id
+    FROM countersign.running
+    JOIN wanted ON wanted.id = running.id
+    WHERE running.stop_requested_at IS NULL
+        AND (wanted.seen_state IS NULL
+            OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
+    ORDER BY running.id
+    FOR UPDATE OF running
 ),
 asked AS (
     UPDATE countersign.running
     SET stop_requested_at = now()
-    FROM wanted
-    WHERE running.id = wanted.id
-        AND running.stop_requested_at IS NULL
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
+    FROM running_held
+    WHERE running.id = running_held.id
     RETURNING running.id, running.name, running.attempt
 ),
 left_queue AS (

@@ -1,20 +1,23 @@
 """ready | waiting | blocked -> cancelled: a person clears a queue."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, LiteralString
 from uuid import UUID, uuid4
 
 import psycopg
 
-from queue_core.acts import KEPT_MOVING, LOOKS, MOST_JOBS, Signature, require_read_committed
+from queue_core.acts import KEPT_MOVING, LOOKS, MOST_JOBS, Signature
 from queue_core.clauses import ACTS, TALLIED
-from queue_core.database import contention, rows, transaction
+from queue_core.crossings import out_of_order, whole
+from queue_core.database import rows
 from queue_core.errors import ContendedError
 from queue_core.jobs import check_name, check_whole
 
 # From the queue's first row onward in the index's order, so that a LIMIT known to the planner ends
 # the walk; rows beyond the queue are sorted out afterwards. By ctid, as the claim does: no row is
-# ever updated.
+# ever updated. Locked in the order of their ids first, as every act does: a delete goes through
+# them as they lie.
 HEADS: Final[LiteralString] = """
 WITH ready_head AS MATERIALIZED (
     SELECT onward.ctid
@@ -57,17 +60,35 @@ CLEAR = (
     + """
 from_ready AS (
     DELETE FROM countersign.ready
-    WHERE ready.ctid = ANY(ARRAY(SELECT ready_head.ctid FROM ready_head))
+    WHERE ready.ctid = ANY(ARRAY(
+        SELECT ready.ctid
+        FROM countersign.ready
+        WHERE ready.ctid = ANY(ARRAY(SELECT ready_head.ctid FROM ready_head))
+        ORDER BY ready.id
+        FOR UPDATE
+    ))
     RETURNING ready.id, ready.name, ready.attempt
 ),
 from_waiting AS (
     DELETE FROM countersign.waiting
-    WHERE waiting.ctid = ANY(ARRAY(SELECT waiting_head.ctid FROM waiting_head))
+    WHERE waiting.ctid = ANY(ARRAY(
+        SELECT waiting.ctid
+        FROM countersign.waiting
+        WHERE waiting.ctid = ANY(ARRAY(SELECT waiting_head.ctid FROM waiting_head))
+        ORDER BY waiting.id
+        FOR UPDATE
+    ))
     RETURNING waiting.id, waiting.name, waiting.attempt
 ),
 from_blocked AS (
     DELETE FROM countersign.blocked
-    WHERE blocked.ctid = ANY(ARRAY(SELECT blocked_head.ctid FROM blocked_head))
+    WHERE blocked.ctid = ANY(ARRAY(
+        SELECT blocked.ctid
+        FROM countersign.blocked
+        WHERE blocked.ctid = ANY(ARRAY(SELECT blocked_head.ctid FROM blocked_head))
+        ORDER BY blocked.id
+        FOR UPDATE
+    ))
     RETURNING blocked.id, blocked.name, blocked.attempt
 ),
 changed AS (
@@ -128,14 +149,17 @@ def clear_queue(
     signature = Signature(by, reason, note, via, bulk_id or uuid4())
     asked = {"queue": check_name(name, "a queue's name")}
     left = check_whole(limit, "limit", 1, MOST_JOBS)
-    with contention(), transaction(conn):
-        require_read_committed(conn)
-        for _ in range(LOOKS):
-            parameters = signature.parameters() | asked | {"limit": left}
+    return whole(conn, lambda: _cleared(conn, signature.parameters() | asked, left))
+
+
+def _cleared(conn: psycopg.Connection[object], parameters: dict[str, object], limit: int) -> int:
+    left = limit
+    for look in range(LOOKS):
+        with out_of_order(conn) if look else nullcontext():
             # A plan for any limit makes a bitmap of the whole queue.
-            (found,) = rows(conn, CLEAR, parameters, _Cleared, prepare=False)
-            left -= found.cancelled
-            # Some that were seen had gone: into another place of the queue, it may be.
-            if left == 0 or found.cancelled == found.candidates:
-                return limit - left
-        raise ContendedError(KEPT_MOVING)
+            (found,) = rows(conn, CLEAR, parameters | {"limit": left}, _Cleared, prepare=False)
+        left -= found.cancelled
+        # Some that were seen had gone: into another place of the queue, it may be.
+        if left == 0 or found.cancelled == found.candidates:
+            return limit - left
+    raise ContendedError(KEPT_MOVING)

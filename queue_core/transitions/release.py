@@ -6,18 +6,17 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import ActOutcome, Seen, Signature, perform
-from queue_core.clauses import REQUEUED, SIGNED, WANTED
+from queue_core.clauses import REQUEUED, REVIEW_HELD, SIGNED, WANTED
 
 RELEASE = (
     WANTED
+    + REVIEW_HELD
     + """
 again AS (
     DELETE FROM countersign.review
-    USING wanted, countersign.jobs
-    WHERE review.id = wanted.id
+    USING held, countersign.jobs
+    WHERE review.id = held.id
         AND jobs.id = review.id
-        AND (wanted.seen_state IS NULL
-            OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt))
     RETURNING review.id, jobs.queue, jobs.name, jobs.priority, review.attempt
 ),
 """

@@ -9,19 +9,27 @@ from queue_core.acts import ActOutcome, Seen, Signature, perform
 from queue_core.clauses import REQUEUED, SIGNED, TALLIED, WANTED
 
 # Completed ones are named, not the others: without statistics the planner would walk the index of
-# lists by state, all of history, rather than look up each id.
+# lists by state, all of history, rather than look up each id. Held in order first, as in cancel.
 RETRY = (
     WANTED
     + """
-again AS (
-    DELETE FROM countersign.ended
-    USING wanted, countersign.jobs
+held AS (
+    SELECT ended.id
+    FROM countersign.ended
+    JOIN wanted ON wanted.id = ended.id
     WHERE ended.id = ANY(%(ids)s)
-        AND ended.id = wanted.id
-        AND jobs.id = ended.id
         AND ended.state <> 'completed'
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
+    ORDER BY ended.id
+    FOR UPDATE OF ended
+),
+again AS (
+    DELETE FROM countersign.ended
+    USING held, countersign.jobs
+    WHERE ended.id = ANY(%(ids)s)
+        AND ended.id = held.id
+        AND jobs.id = ended.id
     RETURNING ended.id, jobs.queue, jobs.name, jobs.priority, ended.attempt, ended.state
 ),
 tally AS (

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from console.cli import queue, signature
 from queue_core import check, fleet, operators, sessions
 from queue_core.errors import ContendedError, EmbeddedError
 from queue_core.outcomes import Failed, RunReport
+from queue_core.queries.acts import acts_of
 from queue_core.queries.facts import JobFacts
 from queue_core.queries.jobs import JobRow
 from queue_core.queries.places import locate
@@ -574,6 +576,24 @@ def test_an_act_whose_ledger_entry_fails_changes_nothing(real_cli, database):
 
 
 # counts, jobs, show -------------------------------------------------------------------------------
+
+
+def test_what_somebody_else_holds_is_not_waited_for_and_nothing_is_written(real_cli, database):
+    """The holder lets go only after both commands have ended."""
+    job = enqueued(real_cli)
+    commands = [("cancel", str(job), *SIGNED), ("queues", "clear", "default", *SIGNED)]
+    with database.owner(autocommit=False) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT FROM countersign.ready WHERE id = %s FOR UPDATE", [job])
+        try:
+            results = [pool.submit(real_cli, *words).result(30) for words in commands]
+        finally:
+            holder.rollback()
+    for result in results:
+        assert result.exit_code == 1
+        assert "nothing was written, so try again" in result.output
+    conn = database.connect()
+    assert locate(conn, [job])[job].state == "ready"
+    assert [each.act for each in acts_of(conn, job)] == ["enqueued"]
 
 
 def test_counts_are_one_object_with_every_state(cli):
@@ -1199,6 +1219,8 @@ def no_server_in(folder: Path) -> bool:
 
 def test_the_command_line_is_there_before_any_page():
     code = "import sys, console.cli; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
     assert {"console.cli.work"} <= {*loaded.stdout.split()}
     assert not {"console.app", "console.views", "flask_wtf"} & {*loaded.stdout.split()}

@@ -173,7 +173,7 @@ def test_what_only_reads_leaves_the_connection_fit_to_write(app):
             pass
         with connections.acting() as conn:
             shown = conn.execute(SETTINGS).fetchone()
-    assert shown == {"isolation": "read committed", "read_only": "off", "lock": "3s"}
+    assert shown == {"isolation": "read committed", "read_only": "off", "lock": "400ms"}
 
 
 def test_a_connection_lost_while_acting_says_that_nothing_was_done(app, shop):
