@@ -49,6 +49,12 @@ class QueueSlots(click.ParamType):
     show_default=True,
     help="Seconds that runs get to end after SIGTERM.",
 )
+@click.option(
+    "--memory-limit",
+    type=int,
+    metavar="MIB",
+    help="Memory that each process of a handler may allocate, in MiB (default: no limit).",
+)
 @click.option("--name", help="What the console calls this worker.")
 @click.option("--one", is_flag=True, help="Run one job if there is one, and end.")
 def work(
@@ -57,6 +63,7 @@ def work(
     queues: tuple[tuple[str, int | None], ...],
     processes: int | None,
     grace: float,
+    memory_limit: int | None,
     name: str | None,
     one: bool,
 ) -> None:
@@ -73,6 +80,7 @@ def work(
         jobs=jobs,
         queues=dict(queues),
         grace=grace,
+        memory_limit=memory_limit,
         name=name,
         stale_after=settings.stale_after,
         log=settings.log,

@@ -20,6 +20,12 @@ from queue_core.worker.execute import execute
 from queue_core.worker.frames import LARGEST_TO_CHILD, Frame, FrameError, Frames
 from queue_core.worker.guard import boottime
 from queue_core.worker.loading import UnusableError, hello, load
+from queue_core.worker.memory import (
+    OUT_OF_MEMORY,
+    explained,
+    limit_memory,
+    stain_of_memory,
+)
 from queue_core.worker.messages import (
     Dropped,
     JobMessage,
@@ -31,6 +37,7 @@ from queue_core.worker.messages import (
     read_id,
     read_job,
 )
+from queue_core.worker.slate import Slate
 
 PR_SET_PDEATHSIG: Final = 1
 LINE_BROKEN: Final = 70
@@ -43,6 +50,7 @@ class Line:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._identity = _identity(sock)
         self._pid = os.getpid()
         self._jobs: queue.SimpleQueue[JobMessage | None] = queue.SimpleQueue()
         self._speaking = threading.Lock()
@@ -83,9 +91,12 @@ class Line:
         try:
             frame = child_frame(message)
             with self._speaking:
+                self._require_ours()
                 self._sock.sendall(frame)
         except (OSError, FrameError):
             os._exit(LINE_BROKEN)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
 
     def leave_if_forked(self) -> None:
         """End this process where it is not the child but a fork that came out of a handler."""
@@ -98,9 +109,17 @@ class Line:
             while data := self._sock.recv(_PIECE):
                 for frame in frames.feed(data):
                     self._understand(frame)
+                self._require_ours()
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
         except BaseException:  # noqa: BLE001 - a child that hears nothing must not linger
             os._exit(LINE_BROKEN)
         os._exit(0)
+
+    def _require_ours(self) -> None:
+        """Raise OSError where a handler has closed the line: its number may be anything by now."""
+        if _identity(self._sock) != self._identity:
+            raise OSError
 
     def _understand(self, frame: Frame) -> None:
         match frame["kind"]:
@@ -140,20 +159,23 @@ class Line:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the supervisor `parent` over the socket `fd`: `child.py FD PARENT JOBS`."""
+    """Serve the supervisor `parent` over the socket `fd`: `child.py FD PARENT JOBS [MEBIBYTES]`."""
     fd, parent, jobs = int(arguments[0]), int(arguments[1]), arguments[2]
+    memory = int(arguments[3]) if arguments[3:] else None
     die_with(parent)
     os.set_inheritable(fd, False)
     line = Line(socket.socket(fileno=fd))
     take_signals = _signals_of(line)
     take_signals()
+    if memory:
+        limit_memory(memory)
     line.listen()
     try:
-        _serve(line, jobs, take_signals)
+        _serve(line, jobs, take_signals, memory)
     except Stopped:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        os._exit(0)  # what the handler's code registered for a normal exit could take for ever
+        _leave()
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
     return 0
 
 
@@ -165,8 +187,21 @@ def die_with(parent: int) -> None:
         os._exit(0)
 
 
-def _serve(line: Line, jobs: str, take_signals: Callable[[], None]) -> None:
+def _identity(sock: socket.socket) -> tuple[int, int]:
+    found = os.fstat(sock.fileno())
+    return found.st_dev, found.st_ino
+
+
+def _leave() -> NoReturn:
+    """End this process at once: what its code registered for a normal exit could take for ever."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(0)
+
+
+def _serve(line: Line, jobs: str, take_signals: Callable[[], None], memory: int | None) -> None:
     registry = _introduce(line, jobs)
+    slate = Slate()
     while registry and (job := line.next_job()):
         take_signals()  # again, since a handler may have set its own
         line.begin(job)
@@ -174,7 +209,11 @@ def _serve(line: Line, jobs: str, take_signals: Callable[[], None]) -> None:
         ending = execute(job, registry)
         line.leave_if_forked()
         line.end(job)
-        line.say(Report(job.id, ending, began, boottime() - began))
+        took = boottime() - began
+        stain = stain_of_memory(ending, memory) or slate.wipe()
+        line.say(Report(job.id, explained(ending, memory), began, took, stain))
+        if stain:
+            _leave()
 
 
 def _introduce(line: Line, jobs: str) -> Registry | None:

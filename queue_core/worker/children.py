@@ -15,6 +15,7 @@ from queue_core.outcomes import Failed
 from queue_core.transitions.claim import Claimable
 from queue_core.worker.books import RunInHand
 from queue_core.worker.frames import LARGEST_FROM_CHILD, Frames
+from queue_core.worker.memory import killed_for_memory
 from queue_core.worker.messages import Message, read_child
 
 START_SECONDS: Final = 60.0
@@ -41,22 +42,29 @@ class Child:
     lead_began: float
     noted: RunInHand | None
     """The run of which the heartbeat knows that it goes on."""
+    leaves: bool
+    """Whether it said that it leaves: what it was given and has not begun, it never will."""
     recalled: bool
     """Whether it was asked to give back what has not begun, and has not answered."""
     verdict: Failed | None
     """How its run ended, whatever it says from now on."""
     served: int
+    kills: int
+    """How often the kernel had killed for want of memory when it began."""
     kill_at: float
     """When it is killed unless something happens before (monotonic)."""
     hung_up: bool
     killed: bool
 
-    def __init__(self, jobs: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, jobs: str, environment: Mapping[str, str], memory: int | None = None
+    ) -> None:
         """Start the process in a group of its own, with one end of a new line."""
         self.line, theirs = socket.socketpair()
         self.line.setblocking(False)
         number = theirs.fileno()
         command = ["-m", "queue_core.worker.child", str(number), str(os.getpid()), jobs]
+        command += [] if memory is None else [str(memory)]
         try:
             self._process = subprocess.Popen(
                 [sys.executable, *command],
@@ -77,10 +85,12 @@ class Child:
         self.lead = 0
         self.lead_seconds = 0.0
         self.lead_began = 0.0
+        self.leaves = False
         self.recalled = False
         self.noted = None
         self.verdict = None
         self.served = 0
+        self.kills = killed_for_memory()
         self.kill_at = time.monotonic() + START_SECONDS
         self.hung_up = False
         self.killed = False
@@ -90,14 +100,16 @@ class Child:
     @property
     def is_idle(self) -> bool:
         """Whether it could take a run now."""
-        return not (self.offers is None or self.run or self.recalled or self.hung_up or self.killed)
+        return not (self.offers is None or self.run or self._is_leaving)
 
     @property
     def takes_more(self) -> bool:
         """Whether it could take runs behind the one that goes on."""
-        return not (
-            self.run is None or self.verdict or self.recalled or self.hung_up or self.killed
-        )
+        return not (self.run is None or self.verdict or self._is_leaving)
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self.leaves or self.recalled or self.hung_up or self.killed
 
     @property
     def runs(self) -> list[RunInHand]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from queue_core.handlers import Declared
-from queue_core.outcomes import Ending
+from queue_core.outcomes import Ending, Failed
 from queue_core.rules import Schedule
 from queue_core.run import StopReason
 from queue_core.transitions.claim import Claimable, Claimed
@@ -19,6 +19,7 @@ from queue_core.worker.guard import boottime
 from queue_core.worker.guarding import Watch
 from queue_core.worker.lead import Lead
 from queue_core.worker.lines import Lines
+from queue_core.worker.memory import killed_for_memory
 from queue_core.worker.messages import (
     END,
     RECALL,
@@ -27,11 +28,13 @@ from queue_core.worker.messages import (
     Message,
     NoHello,
     Report,
+    Stain,
     ask_frame,
     job_frame,
     stop_frame,
 )
 from queue_core.worker.offers import Offers
+from queue_core.worker.options import WorkerOptions
 from queue_core.worker.starts import Starts
 from queue_core.worker.tray import Tray
 from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE, crashed, timed_out
@@ -50,14 +53,14 @@ class Crew:
 
     def __init__(
         self,
-        jobs: str,
-        size: int,
+        options: WorkerOptions,
         environment: Mapping[str, str],
         watch: Watch,
         selector: selectors.BaseSelector,
     ) -> None:
-        self._jobs = jobs
-        self._size = size
+        self._jobs = options.jobs
+        self._size = options.processes
+        self._memory = options.memory_limit
         self._environment = environment
         self._watch = watch
         self._lines = Lines(selector)
@@ -75,7 +78,7 @@ class Crew:
             return
         while len(self._children) < self._size:
             try:
-                child = Child(self._jobs, self._environment)
+                child = Child(self._jobs, self._environment, self._memory)
             except OSError as error:  # no memory, no more processes: later, perhaps
                 self._starts.failed(logs.cause(error))
                 return
@@ -239,6 +242,9 @@ class Crew:
                 # Past its limit the limit decides, whatever the handler still said.
                 ending = message.ending if child.verdict is None else child.verdict
                 self._end(child, ending, message)
+                self._starts.worked()
+            case Dropped() if child.leaves:
+                pass  # it was given back
             case Dropped() if child.recalled:
                 child.recalled = False
                 self.tray.take_back(child, message.ids)
@@ -248,11 +254,20 @@ class Crew:
     def _end(self, child: Child, ending: Ending | Returned, report: Report | None = None) -> None:
         if child.verdict is not None and not child.hung_up:
             child.kill_at = math.inf  # it ended before it was told to stop, and goes on
+        if report and report.stain:
+            self._replace(child, report.stain)
         self.tray.end(child, ending, report)
-        self._starts.worked()
+
+    def _replace(self, child: Child, stain: Stain) -> None:
+        """Let a child leave that would not run another job in a clean process."""
+        if child.run:
+            logs.info("a child is replaced", child=child.pid, left=stain, **child.run.named())
+        child.leaves = True
+        child.kill_at = time.monotonic() + LEAVE_SECONDS
+        self.tray.give_back(child)
 
     def _recall(self, child: Child) -> None:
-        if child.ahead and not child.recalled:
+        if child.ahead and not (child.recalled or child.leaves):
             child.recalled = True
             self._say(child, RECALL)
 
@@ -277,7 +292,8 @@ class Crew:
         self._watch.drop(child.pid)
         self._children.remove(child)
         self._lines.forget(child)
-        code = child.reap()
+        kills = killed_for_memory() > child.kills
+        how = crashed(child.reap(), killed_for_memory=kills)
         self._compare_offers()
         if self._closing and child.verdict is None:
             self.tray.cut_off(child)
@@ -285,10 +301,13 @@ class Crew:
             # Killed for the sake of a run that was over by then, this one may begin anew.
             innocent = killed and child.verdict is None
             self.tray.give_back(child)
-            self._end(child, Returned() if innocent else child.verdict or crashed(code))
+            ending = Returned() if innocent else child.verdict or how
+            if isinstance(ending, Failed) and ending.outcome == "crashed":
+                self._starts.crashed()
+            self._end(child, ending)
         elif not child.served and not self._closing:
             self._starts.speechless += child.offers is None
-            self._starts.failed(crashed(code).error)
+            self._starts.failed(how.error)
         self.tray.note(child)
 
     def _compare_offers(self) -> None:

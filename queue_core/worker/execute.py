@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from traceback import clear_frames
 from typing import Final, cast
 
 from queue_core import outcomes
@@ -75,6 +76,9 @@ def _ending(raised: BaseException, run: Run) -> Ending:
             return replace(describe(raised), retryable=False)
         case RetryAfter():
             return replace(describe(raised), retry_after=_seconds(raised))
+        case MemoryError():
+            clear_frames(raised.__traceback__)  # what they hold leaves no room to tell of it
+            return describe(raised)
         case _:
             return describe(raised)
 

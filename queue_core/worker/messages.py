@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Final, Literal, cast
+from typing import Final, Literal, cast, get_args
 from uuid import UUID
 
 from queue_core.errors import OptionError
@@ -36,6 +36,9 @@ RECALL: Final = encode({"kind": "recall"}, LARGEST_TO_CHILD)
 END: Final = encode({"kind": "end"}, LARGEST_TO_CHILD)
 """To an idle child: leave in peace."""
 _MAX_NAME_BYTES: Final = 400
+
+Stain = Literal["threads", "processes", "memory", "output", "settings"]
+"""Why a child cannot run another job: what the last one left in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,14 @@ class Report:
     """From a child: how the run of job `id` ended, when it began (`boottime()`), how long it took.
 
     It is sent before the next run begins, so that the first run without one is the one that
-    goes on.
+    goes on. With `stain` the child begins none after it, and leaves.
     """
 
     id: UUID
     ending: Ending
     began: float | None = None
     seconds: float = 0.0
+    stain: Stain | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ def child_frame(message: Message) -> bytes:
         case Report():
             ending = type(message.ending).__name__
             said = {"id": str(message.id), "ending": ending}
-            said |= {"began": message.began, "took": message.seconds}
+            said |= {"began": message.began, "took": message.seconds, "stain": message.stain}
             said |= _fields(message.ending)
         case Dropped():
             said = {"ids": [str(each) for each in message.ids]}
@@ -182,7 +186,7 @@ def _read_child(frame: Frame) -> Message:
             "began": float() | None as began,
             "took": float() as seconds,
         } if seconds >= 0:
-            return Report(UUID(job), _ending(frame), began, seconds)
+            return Report(UUID(job), _ending(frame), began, seconds, _stain(frame))
         case {"kind": "Hello", "offers": list(), "schedules": list(), "handlers": list()}:
             return Hello(
                 tuple(_offer(offer) for offer in cast("list[Frame]", frame["offers"])),
@@ -286,6 +290,13 @@ def _ending(frame: Frame) -> Ending:
             return Unreadable(cut(error))
         case _:
             raise FrameError("the frame is no ending")
+
+
+def _stain(frame: Frame) -> Stain | None:
+    stain = frame.get("stain")
+    if stain is not None and stain not in get_args(Stain):
+        raise FrameError("the frame names no stain")
+    return cast("Stain | None", stain)
 
 
 def _fits(result: str) -> bool:

@@ -12,6 +12,9 @@ from queue_core.settings import DEFAULT_STALE_SECONDS
 
 DEFAULT_GRACE_SECONDS: Final = 25.0
 MOST_PROCESSES: Final = 1_000
+LEAST_MEMORY: Final = 64
+MOST_MEMORY: Final = 1_048_576
+"""MiB."""
 
 
 def _processors() -> int:
@@ -29,8 +32,9 @@ class WorkerOptions:
     `jobs` is `MODULE[:REGISTRY]`, imported by the children alone. `queues` maps the
     queues to take from to their caps (None: up to all slots); empty means all queues.
     `processes` is the number of slots. `grace` is how many seconds runs get to end after
-    SIGTERM, `stale_after` after how many silent seconds a worker is lost. `owner_url` is the
-    way of the schema's owner, for retention alone (None: `url`), and `keep` for how long it
+    SIGTERM, `memory_limit` how many MiB a child may allocate (None: no limit), and `stale_after`
+    after how many silent seconds a worker is lost. `owner_url` is the way of the schema's owner,
+    for retention alone (None: `url`), and `keep` for how long it
     keeps what ended. Raises OptionError.
     """
 
@@ -39,6 +43,7 @@ class WorkerOptions:
     queues: Mapping[str, int | None] = field(default_factory=_any_queue)
     processes: int = field(default_factory=_processors)
     grace: float = DEFAULT_GRACE_SECONDS
+    memory_limit: int | None = None
     name: str | None = None
     stale_after: float = DEFAULT_STALE_SECONDS
     log: Literal["text", "json"] = "text"
@@ -56,5 +61,7 @@ class WorkerOptions:
         check_whole(self.processes, "processes", 1, MOST_PROCESSES)
         check_seconds(self.grace, "grace", zero=True)
         check_seconds(self.stale_after, "stale_after")
+        if self.memory_limit is not None:
+            check_whole(self.memory_limit, "the memory limit", LEAST_MEMORY, MOST_MEMORY)
         if self.name is not None:
             check_name(self.name, "the worker's name")

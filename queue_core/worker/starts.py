@@ -7,6 +7,10 @@ from queue_core.worker import logs
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 10.0
+CRASHES: Final = 5
+"""So many in a row cost nothing but themselves; after each further one starts wait."""
+LONGEST_AFTER_CRASH: Final = 2.0
+"""Shorter, since the jobs behind those that crash wait as well."""
 HOPELESS: Final = 3
 """After so many children without a hello there will be none."""
 
@@ -20,17 +24,29 @@ class Starts:
         self.speechless = 0
         """How many children have ended without a hello."""
         self._pause = 0.0
+        self._crashes = 0
         self._complaint: str | None = None
 
     def worked(self) -> None:
         """Note that a child has run something: the next pause is a short one again."""
         self._pause = 0.0
+        self._crashes = 0
+
+    def crashed(self) -> None:
+        """Note that a child died of its run. Many in a row would do nothing but start children."""
+        self._crashes += 1
+        if self._crashes > CRASHES:
+            self._wait(LONGEST_AFTER_CRASH)
+            logs.warning("children crash in a row", crashes=self._crashes, pause=self._pause)
 
     def failed(self, why: str) -> None:
         """Wait longer each time before the next start, so that a broken start eats no processor."""
-        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-        self.next_at = time.monotonic() + self._pause
+        self._wait(LONGEST_PAUSE)
         logs.error("a child ended before it had a run", why=why, pause=self._pause)
+
+    def _wait(self, longest: float) -> None:
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), longest)
+        self.next_at = time.monotonic() + self._pause
 
     def complain(self, why: str, traceback: str) -> None:
         """Note what a child said why it cannot use the jobs."""

@@ -1,8 +1,10 @@
 """How runs end whose child cannot say it: it died, went silent, or was stopped."""
 
+import signal
 from typing import Final
 
 from queue_core.outcomes import Failed
+from queue_core.worker.memory import OUT_OF_MEMORY
 
 CLAIM_TAKEN: Final = Failed("stopped: its claim was taken")
 NO_MESSAGE: Final = Failed("crashed: sent what is no message", outcome="crashed")
@@ -15,8 +17,15 @@ def timed_out(limit: float) -> Failed:
     return Failed(f"timed out after {said}", outcome="timed_out")
 
 
-def crashed(code: int) -> Failed:
-    """Return the end of a run whose child ended with an exit code, negative for a signal."""
+def crashed(code: int, *, killed_for_memory: bool = False) -> Failed:
+    """Return the end of a run whose child ended with an exit code, negative for a signal.
+
+    `killed_for_memory`: the kernel has killed some process for want of it since the child began.
+    """
+    if code == OUT_OF_MEMORY:
+        return Failed("crashed: out of memory", outcome="crashed")
     if code < 0:
-        return Failed(f"crashed: signal {-code}", outcome="crashed", signal=-code)
+        perhaps = killed_for_memory and code == -signal.SIGKILL
+        why = ", perhaps for want of memory" if perhaps else ""
+        return Failed(f"crashed: signal {-code}{why}", outcome="crashed", signal=-code)
     return Failed(f"crashed: exit code {code}", outcome="crashed")

@@ -28,7 +28,7 @@ class Workshop:
         self.watch = Watch(children_see)
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.ears, selectors.EVENT_READ)
-        self.crew = Crew(options.jobs, options.processes, children_see, self.watch, self._selector)
+        self.crew = Crew(options, children_see, self.watch, self._selector)
         self.watch.start()
 
     def meet(self) -> str | None:

@@ -1,15 +1,25 @@
 """How a worker starts and ends: what stops it from starting, and how it is stopped."""
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from psycopg import conninfo
 
+from queue_core.transitions.claim import Claimed
+from queue_core.worker import WorkerOptions
+from queue_core.worker import crew as crews
+from queue_core.worker.books import RunInHand
+from queue_core.worker.children import Child
+from queue_core.worker.crew import Crew
+from queue_core.worker.guarding import Watch, environment
 from tests.queue_core.worker.conftest import is_alive, marked, wait_for
 
 MODULES = "tests.queue_core.worker"
@@ -58,15 +68,86 @@ def test_runs_that_outlast_the_grace_are_cut_off(start_worker, jobs):
     assert marked(worker.marker) == set()
 
 
-def test_a_second_signal_ends_the_grace(start_worker, jobs):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_grace(start_worker, jobs, number):
     path = jobs.path()
     worker = start_worker(grace=30)
     made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)}, attempts=2)
     jobs.begun(path)
+    worker.send(number)
+    wait_for(lambda: worker.lines("worker draining"))
+    assert worker.end(number, 10) == 4
+    assert jobs.facts(made).state == "ready"
+
+
+def test_a_child_that_stands_still_is_killed_at_the_end_of_the_grace(start_worker, jobs):
+    path = jobs.path()
+    worker = start_worker(grace=0.5)
+    made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)}, attempts=2)
+    child = jobs.begun(path)
+    os.kill(child, signal.SIGSTOP)
+    assert worker.end() == 4
+    assert not is_alive(child)
+    assert jobs.facts(made).state == "ready"
+    assert marked(worker.marker) == set()
+
+
+def test_a_child_that_will_not_die_keeps_no_worker_from_ending(monkeypatch):
+    """As one that waits in the kernel for a disk that is gone."""
+    monkeypatch.setattr(crews, "REAP_SECONDS", 0.2)
+    monkeypatch.setattr(Child, "kill", lambda child: setattr(child, "killed", True))
+    with selectors.DefaultSelector() as selector:
+        options = WorkerOptions("", f"{MODULES}.hanging", processes=1)
+        crew = Crew(options, environment("host=nowhere"), Watch({}), selector)
+        crew.fill_up()
+        (child,) = crew._children
+        run = RunInHand(
+            Claimed(uuid4(), 1, "a", "default", "{}", None, 1, "attempts", datetime.now(UTC)), 7, 0
+        )
+        child.give(run, b"")
+        crew.leave()
+        assert crew.tray.cut == [run]
+    os.kill(child.pid, signal.SIGKILL)
+    child.reap()
+
+
+def test_a_signal_inside_a_finish_waits_for_its_answer(start_worker, jobs, proxy):
+    path = jobs.path()
+    worker = start_worker(url=proxy.url)
+    made = jobs.add("sample.sleep", {"seconds": 0.3, "path": str(path)})
+    jobs.begun(path)
+    proxy.hold_commit_of("completed")
+    jobs.ended(made, "completed")
     worker.send(signal.SIGTERM)
     wait_for(lambda: worker.lines("worker draining"))
-    assert worker.end(signal.SIGTERM, 5) == 4
-    assert jobs.facts(made).state == "ready"
+    proxy.release()
+    assert worker.ended() == 0
+    assert (jobs.facts(made).state, jobs.runs(made)) == ("completed", [])
+    assert stopped(jobs, worker)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_worker_with_nothing_to_store_ends_without_its_database(start_worker, jobs, proxy, hangs):
+    worker = start_worker(url=proxy.url, constants={"supervisor.PARTING_SECONDS": 0.5})
+    jobs.ended(jobs.add("sample.echo"), "completed")
+    proxy.hold() if hangs else proxy.cut()
+    # Where nothing is heard at all, a claim may have been made that nobody here knows of.
+    assert worker.end() == (4 if hangs else 0)
+    assert marked(worker.marker) == set()
+
+
+def test_children_that_crash_in_a_row_are_started_ever_later(start_worker, jobs):
+    constants = {"starts.CRASHES": 2, "starts.FIRST_PAUSE": 0.05}
+    worker = start_worker(constants=constants)
+    made = [jobs.add("sample.exit", {"code": 3}, attempts=1) for _ in range(4)]
+    for each in made:
+        assert jobs.ended(each, "failed").error == "crashed: exit code 3"
+    told = wait_for(lambda: worker.lines("children crash in a row")[1:])
+    assert "crashes=4 pause=0.1" in told[0]
+    jobs.ended(jobs.add("sample.echo"), "completed")
+    jobs.ended(jobs.add("sample.exit", {"code": 3}, attempts=1), "failed")
+    jobs.ended(jobs.add("sample.echo"), "completed")
+    assert len(worker.lines("children crash in a row")) == 2
 
 
 def test_a_terminal_and_a_manager_that_both_ask_have_asked_once(start_worker, jobs):

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -14,17 +16,19 @@ import pytest
 
 from queue_core.errors import DatabaseAwayError, OptionError
 from queue_core.fleet import Held
-from queue_core.outcomes import Completed
+from queue_core.outcomes import Completed, Failed
 from queue_core.transitions.claim import Claimable, Claimed
-from queue_core.worker import WorkerOptions, books, heartbeat, logs
+from queue_core.worker import WorkerOptions, books, heartbeat, logs, memory
 from queue_core.worker.books import Begun
 from queue_core.worker.guarding import Watch, environment
-from queue_core.worker.heartbeat import Beat, Heartbeat
+from queue_core.worker.heartbeat import Beat, Heartbeat, Stops
 from queue_core.worker.link import BUSY, Link, is_bad_value
 from queue_core.worker.messages import Report
 from queue_core.worker.offers import Offers
 from queue_core.worker.processes import is_gone
 from queue_core.worker.signals import Signals
+from queue_core.worker.starts import Starts
+from queue_core.worker.verdicts import crashed
 from tests.queue_core.worker.conftest import wait_for
 
 
@@ -34,6 +38,7 @@ from tests.queue_core.worker.conftest import wait_for
         {"jobs": ""}, {"jobs": "a b"}, {"jobs": "a:"}, {"jobs": "a:b:c"}, {"jobs": "-m"},
         {"processes": 0}, {"processes": True}, {"grace": -1}, {"grace": float("nan")},
         {"stale_after": 0}, {"name": ""}, {"queues": {"": None}}, {"queues": {"a": 0}},
+        {"memory_limit": 63}, {"memory_limit": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -206,13 +211,55 @@ def test_a_name_is_safe_to_repeat_if_no_childs_code_says_otherwise():
     assert offers.names == []
 
 
+def test_a_thousand_crashes_in_a_row_are_mostly_waited_for():
+    starts = Starts()
+    waited = 0.0
+    for _ in range(1_000):
+        starts.crashed()
+        waited += max(0.0, starts.next_at - time.monotonic())
+    assert waited > 1_900  # seconds: nine tenths of the time, if starting one takes 0.2
+    starts.worked()
+    before = starts.next_at
+    starts.crashed()
+    assert starts.next_at == before
+
+
+def test_a_child_that_was_killed_for_memory_is_told_from_one_that_had_its_fill():
+    assert crashed(-9).error == "crashed: signal 9"
+    perhaps = crashed(-9, killed_for_memory=True)
+    assert (perhaps.error, perhaps.signal) == ("crashed: signal 9, perhaps for want of memory", 9)
+    assert crashed(-11, killed_for_memory=True).error == "crashed: signal 11"
+    assert crashed(memory.OUT_OF_MEMORY).error == "crashed: out of memory"
+
+
+def test_what_the_kernel_killed_for_memory_is_counted_where_it_tells(monkeypatch, tmp_path):
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom 7\noom_kill 3\n")
+    monkeypatch.setattr(memory, "_COUNTS", (tmp_path / "none", events))
+    assert memory.killed_for_memory() == 3
+    events.write_text("low 0\n")
+    assert memory.killed_for_memory() == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        (Failed("MemoryError", error_type="MemoryError"), "MemoryError: the limit is 64 MiB"),
+        (Failed("ValueError: a", error_type="ValueError"), "ValueError: a"),
+    ],
+)
+def test_an_error_of_memory_names_the_limit_if_there_is_one(ending, error):
+    assert memory.explained(ending, 64) == replace(ending, error=error)
+    assert memory.explained(ending, None) is ending
+
+
 class Clock:
     """A clock that stands still until it is moved, and a heart that beats by it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
         monkeypatch.setattr(heartbeat, "boottime", lambda: self.now)
-        self.told: list[Beat] = []
+        self.told: list[Beat | Stops] = []
         self.heart = Heartbeat(
             Link("", BUSY), uuid4(), self.told.append,
             stale_after=12.0, registered=self.now, watch=Watch({}), begun=Begun(),
