@@ -50,11 +50,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it was asked for; `ticket` is what the book-keeper gave it."""
+    """A job as it was asked for; `ticket` is what the book-keeper gave it.
+
+    That of a schedule has none, but a due time: the number of the schedule's second.
+    """
 
     name: str
     ticket: str | None
-    is_scheduled: bool
+    schedule: str | None
+    due: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +117,10 @@ FROM effects
 GROUP BY job, attempt
 """
 JOBS: Final = """
-SELECT jobs.id, jobs.name, jobs.args ->> 'ticket' AS ticket, jobs.schedule IS NOT NULL AS scheduled
+SELECT jobs.id, jobs.name, jobs.args ->> 'ticket' AS ticket, jobs.schedule,
+    floor(extract(epoch FROM jobs.created_at - schedules.created_at))::integer AS due
 FROM countersign.jobs
+LEFT JOIN countersign.schedules ON schedules.name = jobs.schedule
 """
 PLACES: Final = """
 SELECT id, attempt, 'ready' AS place, 'ready' AS state FROM countersign.ready
@@ -219,6 +225,7 @@ class Books:
         return [
             *_few(self._missing(accounts)),
             *_few(self._unasked(accounts)),
+            *_few(_scheduled_twice(accounts)),
             *_few(_misplaced(accounts)),
             *_few(_unaccounted(accounts)),
             *_few(_doubled(accounts)),
@@ -228,12 +235,13 @@ class Books:
             *_few(f"{each.code}: {each.what}" for each in check(conn, full=True)),
         ]
 
-    def balance(self, conn: Conn) -> dict[str, int]:
-        """Return how many runs there were, how many were seen, and how the others ended."""
+    def balance(self, conn: Conn) -> Counter[str]:
+        """Count the runs there were, those that were seen, and all by how they ended."""
         accounts, seen = read(conn), self.seen()
         runs = list(accounts.claimed())
-        unseen = Counter(accounts.records(run)[0] for run in runs if run not in seen)
-        return {"runs": len(runs), "seen": len(runs) - unseen.total(), **unseen}
+        counted = Counter(record for run in runs for record in accounts.records(run))
+        counted["runs"], counted["seen"] = len(runs), sum(run in seen for run in runs)
+        return counted
 
     def _missing(self, accounts: Accounts) -> Iterator[str]:
         for job, ticket in self.asked.items():
@@ -248,8 +256,7 @@ class Books:
             if count > 1:
                 yield f"ticket {ticket} was asked for once and made {count} times"
         for job, what in accounts.jobs.items():
-            known = job in self.asked or what.ticket in self.doubtful or what.is_scheduled
-            if not known:
+            if not (job in self.asked or what.ticket in self.doubtful or what.schedule):
                 yield f"nobody asked for job {job} ({what.name})"
 
     def _unsigned(self, conn: Conn) -> Iterator[str]:
@@ -281,7 +288,8 @@ def read(conn: Conn) -> Accounts:
 
 def _read(conn: Conn) -> Accounts:
     jobs = {
-        row["id"]: Job(row["name"], row["ticket"], row["scheduled"]) for row in conn.execute(JOBS)
+        row["id"]: Job(row["name"], row["ticket"], row["schedule"], row["due"])
+        for row in conn.execute(JOBS)
     }
     places: defaultdict[UUID, list[Place]] = defaultdict(list)
     for row in conn.execute(PLACES):
@@ -291,6 +299,14 @@ def _read(conn: Conn) -> Accounts:
         outcomes[Attempt(row["job_id"], row["attempt"])].add(row["outcome"])
     safe = frozenset(row["name"] for row in conn.execute(SAFE))
     return Accounts(jobs, places, {key: frozenset(kept) for key, kept in outcomes.items()}, safe)
+
+
+def _scheduled_twice(accounts: Accounts) -> Iterator[str]:
+    """Schedules under chaos are due every second: no second has two jobs."""
+    times = Counter((job.schedule, job.due) for job in accounts.jobs.values() if job.schedule)
+    for (schedule, due), count in times.items():
+        if count > 1:
+            yield f"schedule {schedule!r} has {count} jobs for second {due}"
 
 
 def _misplaced(accounts: Accounts) -> Iterator[str]:

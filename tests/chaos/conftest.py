@@ -18,6 +18,7 @@ from queue_core import embedded
 from tests.chaos import handlers
 from tests.chaos.books import Books
 from tests.chaos.proxy import Network
+from tests.chaos.server import Server
 from tests.chaos.staff import Staff
 from tests.conftest import Database
 
@@ -63,9 +64,17 @@ def books(witness: str) -> Books:
 @pytest.fixture
 def staff(database: Database, witness: str, tmp_path: Path) -> Iterator[Staff]:
     """Give workers of the test's database; whoever is left is ended with the test."""
-    staff = Staff(database.url, witness, tmp_path)
+    staff = Staff(database.url, witness, tmp_path, processes=2 if IS_LONG else 1)
     yield staff
     staff.close()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """Give a server that may be killed, for the tests of a module."""
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,53 +32,56 @@ class Staff:
     def __init__(self, url: str, witness: str, folder: Path, **options: Any) -> None:
         """Take on nobody yet. `options` are those of `launch`, for all; `witness`, of `Books`."""
         self._url, self._witness, self._folder, self._options = url, witness, folder, options
+        self._ways: dict[int, tuple[str, dict[str, Any]]] = {}
         self.present: list[Worker] = []
-        self.killed: list[Worker] = []
+        self.gone: list[Worker] = []
 
     def hire(self, url: str = "", **options: Any) -> Worker:
         """Start a worker and return at once; with `url` it reaches the database another way."""
-        chosen = {"jobs": JOBS, "processes": 2, "stale_after": 5.0} | self._options | options
+        chosen = {"jobs": JOBS, "stale_after": 20.0} | self._options | options
         constants = {**CONSTANTS, **chosen.pop("constants", {})}
         environment = {WITNESS: self._witness, **chosen.pop("environment", {})}
-        self.present.append(
-            launch(url or self._url, self._folder, constants=constants, environment=environment,
-                   **chosen)
-        )  # fmt: skip
-        return self.present[-1]
+        worker = launch(
+            url or self._url, self._folder, constants=constants, environment=environment, **chosen
+        )
+        self._ways[worker.pid] = url, options
+        self.present.append(worker)
+        return worker
 
     def await_ready(self) -> None:
         """Wait until all have registered."""
         for worker in self.present:
             worker.id()
 
-    def kill_one(self, dice: Random, *, supervisors: float) -> str | None:
+    def kill_one(self, dice: Random, *, supervisors: float) -> str:
         """Kill a supervisor with this probability, or else a child; a supervisor is replaced.
 
-        Returns what was killed; None where there was nothing to kill just then.
+        Returns what was killed. Waits for a child that may be killed, and then for a moment.
         """
         worker = dice.choice(self.present)
+        wait_for(worker.children)
+        time.sleep(dice.expovariate(8))
         if dice.random() < supervisors:
             worker.send(signal.SIGKILL)
             worker.process.wait()
-            self.present.remove(worker)
-            self.killed.append(worker)
-            self.hire()
+            self._replace(worker)
             return "supervisor"
-        children = sorted(worker.children())
-        if not children:
-            return None
         with suppress(ProcessLookupError):
-            os.kill(dice.choice(children), signal.SIGKILL)
+            os.kill(dice.choice(sorted(wait_for(worker.children))), signal.SIGKILL)
         return "child"
 
     def replace_ended(self) -> list[int]:
         """Start a worker for each that has ended by itself; returns the exit codes of those."""
         ended = [worker for worker in self.present if worker.process.poll() is not None]
         for worker in ended:
-            self.present.remove(worker)
-            self.killed.append(worker)
-            self.hire()
+            self._replace(worker)
         return [worker.process.returncode for worker in ended]
+
+    def _replace(self, worker: Worker) -> None:
+        self.present.remove(worker)
+        self.gone.append(worker)
+        url, options = self._ways[worker.pid]
+        self.hire(url, **options)
 
     def dismiss(self, seconds: float = PATIENCE) -> list[int]:
         """Tell everybody to stop, and return the exit codes."""
@@ -87,7 +91,7 @@ class Staff:
 
     def close(self) -> None:
         """End whoever is left; fail where one told what it must not, or fell over its own code."""
-        everybody = [*self.present, *self.killed]
+        everybody = [*self.present, *self.gone]
         for worker in everybody:
             worker.kill_all()
         for worker in everybody:
@@ -96,7 +100,7 @@ class Staff:
 
     def lines(self, words: str) -> list[str]:
         """Return the lines with these words that anybody has logged."""
-        return [line for worker in (*self.present, *self.killed) for line in worker.lines(words)]
+        return [line for worker in (*self.present, *self.gone) for line in worker.lines(words)]
 
     def await_line(self, words: str, seconds: float = PATIENCE) -> None:
         """Wait until somebody logs a line with these words."""

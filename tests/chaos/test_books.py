@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row
 
-from queue_core import NewJob, cancel, retry
+from queue_core import NewJob, cancel, retry, tick_schedules
 from queue_core.outcomes import Completed, Failed, RunReport
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete
@@ -15,6 +15,7 @@ from queue_core.transitions.dispute import dispute
 from queue_core.transitions.fail import fail
 from queue_core.transitions.give_back import give_back
 from queue_core.transitions.recover import recover
+from tests.chaos import handlers
 from tests.chaos.handlers import SAW
 
 NAMES = [Claimable("chaos.plain", 3)]
@@ -97,7 +98,8 @@ def test_books_that_agree_have_no_fault(database, make_line):
     line.books.sign(cancel(line.conn, [failed, returned], **SIGNED))
     assert len(line.books.signed) == 3
     assert line.faults() == []
-    assert line.books.balance(line.conn) == {"runs": 4, "seen": 3, "returned": 1}
+    told = {"runs": 4, "seen": 3, "completed": 1, "failed": 1, "lost": 1, "returned": 1}
+    assert line.books.balance(line.conn) == told
     line.books.prove(line.conn)
 
 
@@ -123,6 +125,22 @@ def test_a_job_whose_asking_was_not_answered_may_exist_and_only_once(line):
     change = "UPDATE countersign.jobs SET args = args || jsonb_build_object('ticket', %s::text)"
     line.conn.execute(f"{change} WHERE id = %s", [ticket, second])
     assert line.fault() == f"ticket {ticket} was asked for once and made 2 times"
+
+
+def test_a_due_time_with_two_jobs_is_found(line):
+    schedules = handlers.jobs.schedules
+    assert tick_schedules(line.conn, schedules) == 1
+    assert line.faults() == []
+    line.conn.execute(
+        "INSERT INTO countersign.jobs (id, name, queue, args, priority, schedule)"
+        " SELECT countersign.new_id(), name, queue, args, priority, schedule FROM countersign.jobs"
+    )
+    line.conn.execute(
+        "INSERT INTO countersign.ready (id, queue, name, rank, run_at)"
+        " SELECT id, queue, name, 0, now() FROM countersign.jobs"
+        " WHERE id NOT IN (SELECT id FROM countersign.ready)"
+    )
+    assert line.fault().startswith("schedule 'chaos.clock' has 2 jobs for second")
 
 
 def test_a_job_in_two_places_is_found(line):

@@ -1,0 +1,60 @@
+"""Children and supervisors killed at random moments: no run is lost, and none counts twice."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from queue_core import cancel, release, retry
+from tests.chaos.conftest import IS_LONG
+from tests.chaos.load import mixed
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1_800), pytest.mark.xdist_group("chaos-line")]
+
+KILLS, JOBS = (300, 30_000) if IS_LONG else (12, 900)
+SUPERVISORS = 0.25
+"""How many of the killed are supervisors, each of which takes a second to replace."""
+SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "chaos_goes_on"}
+PICK = {
+    "ready": "SELECT id FROM countersign.ready ORDER BY id LIMIT 3",
+    "failed": "SELECT id FROM countersign.ended WHERE state = 'failed' LIMIT 20",
+    "review": "SELECT id FROM countersign.review LIMIT 1000",
+}
+
+
+def ids(conn, place):
+    return [row["id"] for row in conn.execute(PICK[place]).fetchall()]
+
+
+def act(books, conn, dice):
+    """Do what people do meanwhile: cancel what waits, retry what failed, release what is known."""
+    books.sign(cancel(conn, ids(conn, "ready"), **SIGNED))
+    books.sign(retry(conn, ids(conn, "failed"), **SIGNED))
+    if dice.random() < 0.5:
+        books.sign(release(conn, ids(conn, "review"), **SIGNED))
+
+
+def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, staff, dice):
+    conn = database.connect()
+    for _ in range(3):
+        staff.hire()
+    staff.await_ready()
+    killed: Counter[str] = Counter()
+    exits: Counter[int] = Counter()
+    while killed.total() < KILLS:
+        books.ask(conn, *mixed(dice, JOBS // KILLS))
+        killed[staff.kill_one(dice, supervisors=SUPERVISORS)] += 1
+        exits.update(staff.replace_ended())
+        if dice.random() < 0.2:
+            act(books, conn, dice)
+    books.ask(conn, *mixed(dice, max(JOBS - len(books.asked), 0)))
+    books.await_rest(conn, 600)
+    while to_release := ids(conn, "review"):
+        books.sign(release(conn, to_release, **SIGNED))
+        books.await_rest(conn, 120)
+    assert set(staff.dismiss()) == {0}
+    books.prove(conn)
+    assert set(exits) <= {2}, staff.lines("ERROR")  # three children died before the first hello
+    balance = books.balance(conn)
+    assert balance["lost"] or balance["crashed"]  # or nobody was killed in the middle of anything
+    assert max(books.overlaps().values(), default=0.0) < 1
