@@ -53,22 +53,23 @@ class Staff:
         for worker in self.present:
             worker.id()
 
-    def kill_one(self, dice: Random, *, supervisors: float) -> str:
-        """Kill a supervisor with this probability, or else a child; a supervisor is replaced.
+    def kill_one(self, dice: Random, *, supervisor: bool = False) -> bool:
+        """Kill a child at some moment, or a supervisor, which is replaced.
 
-        Returns what was killed. Waits for a child that may be killed, and then for a moment.
+        Waits until there is a child; False where its worker ended by itself instead.
         """
         worker = dice.choice(self.present)
-        wait_for(worker.children)
+        wait_for(lambda: worker.children() or worker.process.poll() is not None)
         time.sleep(dice.expovariate(8))
-        if dice.random() < supervisors:
-            worker.send(signal.SIGKILL)
+        children = sorted(worker.children())
+        if worker.process.poll() is not None or not children:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(worker.pid if supervisor else dice.choice(children), signal.SIGKILL)
+        if supervisor:
             worker.process.wait()
             self._replace(worker)
-            return "supervisor"
-        with suppress(ProcessLookupError):
-            os.kill(dice.choice(sorted(wait_for(worker.children))), signal.SIGKILL)
-        return "child"
+        return True
 
     def replace_ended(self) -> list[int]:
         """Start a worker for each that has ended by itself; returns the exit codes of those."""

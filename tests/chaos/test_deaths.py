@@ -12,8 +12,9 @@ from tests.chaos.load import mixed
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1_800), pytest.mark.xdist_group("chaos-line")]
 
 KILLS, JOBS = (300, 30_000) if IS_LONG else (12, 900)
-SUPERVISORS = 0.25
-"""How many of the killed are supervisors, each of which takes a second to replace."""
+SUPERVISORS = 4
+"""Each fourth of the killed is a supervisor."""
+STRUCK = "SELECT FROM countersign.runs WHERE outcome IN ('lost', 'crashed') LIMIT 1"
 SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "chaos_goes_on"}
 PICK = {
     "ready": "SELECT id FROM countersign.ready ORDER BY id LIMIT 3",
@@ -39,11 +40,11 @@ def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, s
     for _ in range(3):
         staff.hire()
     staff.await_ready()
-    killed: Counter[str] = Counter()
+    kills = 0
     exits: Counter[int] = Counter()
-    while killed.total() < KILLS:
+    while kills < KILLS or not conn.execute(STRUCK).fetchone():
         books.ask(conn, *mixed(dice, JOBS // KILLS))
-        killed[staff.kill_one(dice, supervisors=SUPERVISORS)] += 1
+        kills += staff.kill_one(dice, supervisor=kills % SUPERVISORS == 0)
         exits.update(staff.replace_ended())
         if dice.random() < 0.2:
             act(books, conn, dice)
@@ -55,6 +56,5 @@ def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, s
     assert set(staff.dismiss()) == {0}
     books.prove(conn)
     assert set(exits) <= {2}, staff.lines("ERROR")  # three children died before the first hello
-    balance = books.balance(conn)
-    assert balance["lost"] or balance["crashed"]  # or nobody was killed in the middle of anything
     assert max(books.overlaps().values(), default=0.0) < 1
+    print(f"{kills} killed, {len(books.asked)} jobs: {dict(books.balance(conn))}")  # noqa: T201
