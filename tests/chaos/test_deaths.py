@@ -8,10 +8,15 @@ import pytest
 from queue_core import cancel, release, retry
 from tests.chaos.conftest import IS_LONG
 from tests.chaos.load import mixed
+from tests.queue_core.worker.conftest import wait_for
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1_800), pytest.mark.xdist_group("chaos-line")]
 
 KILLS, JOBS = (300, 30_000) if IS_LONG else (12, 900)
+AT_ONCE = JOBS // KILLS
+MOST_READY = 5 * AT_ONCE
+"""So that kills meet jobs from the first to the last, however slow the machine."""
+READY = "SELECT count(*) AS jobs FROM countersign.ready"
 SUPERVISORS = 4
 """Each fourth of the killed is a supervisor."""
 STRUCK = "SELECT FROM countersign.runs WHERE outcome IN ('lost', 'crashed') LIMIT 1"
@@ -43,12 +48,12 @@ def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, s
     kills = 0
     exits: Counter[int] = Counter()
     while kills < KILLS or not conn.execute(STRUCK).fetchone():
-        books.ask(conn, *mixed(dice, JOBS // KILLS))
+        wait_for(lambda: conn.execute(READY).fetchone()["jobs"] < MOST_READY, 300)
+        books.ask(conn, *mixed(dice, AT_ONCE))
         kills += staff.kill_one(dice, supervisor=kills % SUPERVISORS == 0)
         exits.update(staff.replace_ended())
         if dice.random() < 0.2:
             act(books, conn, dice)
-    books.ask(conn, *mixed(dice, max(JOBS - len(books.asked), 0)))
     books.await_rest(conn, 600)
     while to_release := ids(conn, "review"):
         books.sign(release(conn, to_release, **SIGNED))
@@ -56,5 +61,5 @@ def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, s
     assert set(staff.dismiss()) == {0}
     books.prove(conn)
     assert set(exits) <= {2}, staff.lines("ERROR")  # three children died before the first hello
-    assert max(books.overlaps().values(), default=0.0) < 1
+    assert max(books.overlaps().values(), default=0.0) < 5  # what a killed child had sent may come
     print(f"{kills} killed, {len(books.asked)} jobs: {dict(books.balance(conn))}")  # noqa: T201
