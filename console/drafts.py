@@ -25,6 +25,7 @@ KEPT: Final[Mapping[str, int]] = MappingProxyType(
         "next": MOST_CHARACTERS,
         "seen_state": MOST_CHARACTERS,
         "seen_attempt": MOST_CHARACTERS,
+        "kill_after": MOST_CHARACTERS,
         "seen_act": MOST_CHARACTERS,
         "name": MOST_CHARACTERS,
         "code": MOST_CHARACTERS,

@@ -22,6 +22,7 @@ COLUMNS: Final = (
     "attempt",
     "reason",
     "note",
+    "kill_after",
     "bulk_id",
     "via",
     "seal",

@@ -25,15 +25,16 @@ def first_press(
 ) -> ActRow | None:
     """Return the newest act on a subject where an earlier press of the same form left it.
 
-    That is one of this very session, of the form's kind, with its reason and its note, and at
-    the attempt that it was opened for.
+    That is one of this very session, of the form's kind, with its reason, its note and its
+    seconds, and at the attempt that it was opened for.
     """
     if newest is None or newest.act not in SIGNS[endpoint] or newest.attempt != attempt:
         return None
     signed = form.signature()
     if (newest.by, newest.reason, newest.via) != (signed["by"], signed["reason"], signed["via"]):
         return None
-    return newest if _noted(newest, form) else None
+    same = _noted(newest, form) and newest.kill_after == form.kill_seconds()
+    return newest if same else None
 
 
 def _noted(act: ActRow, form: SignedForm) -> bool:

@@ -20,6 +20,7 @@ Seen = Mapping[UUID, tuple[str, int]]
 
 MOST_JOBS: Final = 1_000
 MOST_VIA_CHARACTERS: Final = 400
+MOST_KILL_SECONDS: Final = 86_400
 LOOKS: Final = 20
 """How often a job may slip from place to place under an act before it counts as contended."""
 KEPT_MOVING: Final = "the jobs kept moving; nothing was written, so look again and retry"
@@ -53,8 +54,9 @@ class ActOutcome:
 class Signature:
     """Who signs an act and why, checked when it is made. Never logged, so not in `repr`.
 
-    Raises NotACodeError for `by` and `reason`, NoteError for the note, OptionError for
-    `via`, before anything is written.
+    `kill_after` belongs to a request to stop: the whole seconds until the run is killed.
+    Raises NotACodeError for `by` and `reason`, NoteError for the note, OptionError for the
+    rest, before anything is written.
     """
 
     by: str
@@ -62,6 +64,7 @@ class Signature:
     note: str | None = None
     via: str = "code"
     bulk_id: UUID | None = None
+    kill_after: int | None = None
 
     def __post_init__(self) -> None:
         """Check the codes and the note."""
@@ -71,6 +74,7 @@ class Signature:
         if not 1 <= len(self.via) <= MOST_VIA_CHARACTERS or not self.via.isprintable():
             message = f"`via` must be 1 to {MOST_VIA_CHARACTERS} printable characters"
             raise OptionError(message)
+        _check_kill_after(self.kill_after)
 
     def __repr__(self) -> str:
         """Name the way the act came in, and nothing that a person wrote."""
@@ -84,7 +88,15 @@ class Signature:
             "note": self.note,
             "via": self.via,
             "bulk_id": self.bulk_id,
+            "kill_after": self.kill_after,
         }
+
+
+def _check_kill_after(seconds: object) -> None:
+    if seconds is None or (type(seconds) is int and 1 <= seconds <= MOST_KILL_SECONDS):
+        return
+    message = f"`kill_after` must be a whole number of seconds from 1 to {MOST_KILL_SECONDS:,}"
+    raise OptionError(message)
 
 
 class Change(Protocol):

@@ -14,9 +14,11 @@ WITH wanted AS (
 ACTS: Final[LiteralString] = """
 signed AS (
     INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt,
-        reason, note, bulk_id, via)
+        reason, note, kill_after, bulk_id, via)
     SELECT %(by)s, changed.act, 'job', changed.id, changed.name, changed.attempt,
-        %(reason)s, %(note)s::text, %(bulk_id)s::uuid, %(via)s
+        %(reason)s, %(note)s::text,
+        CASE WHEN changed.act = 'cancel_requested' THEN %(kill_after)s::integer END,
+        %(bulk_id)s::uuid, %(via)s
     FROM changed
     ORDER BY changed.id
     RETURNING acts.id, acts.subject_id

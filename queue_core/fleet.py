@@ -44,10 +44,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A run that is asked to stop, since a person cancelled its job."""
+    """A run that is asked to stop, since a person cancelled its job.
+
+    `kill_after` is how many seconds it may go on then, None for as long as it likes.
+    """
 
     id: UUID
     attempt: int
+    kill_after: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def beat(
 
 
 ASKED_TO_STOP = """
-SELECT running.id, running.attempt
+SELECT running.id, running.attempt, running.kill_after
 FROM countersign.running
 WHERE running.worker = %(worker)s AND running.stop_requested_at IS NOT NULL
 """

@@ -11,7 +11,7 @@ from console.cli import connections, declared, given
 from console.cli.failures import REFUSED, Mistake
 from console.cli.output import say, shown
 from console.cli.signature import noted, signed, via
-from queue_core.acts import ActOutcome, Change, Seen
+from queue_core.acts import MOST_KILL_SECONDS, ActOutcome, Change, Seen
 from queue_core.database import AnyConnection
 from queue_core.queries.acts import acts_of
 from queue_core.states import STATES, State
@@ -64,6 +64,12 @@ def enqueue(
 
 @click.command()
 @on_jobs
+@click.option(
+    "--kill-after",
+    type=click.IntRange(1, MOST_KILL_SECONDS),
+    metavar="SECONDS",
+    help="Kill a run that goes on for so long after it was told; it may then have run in part.",
+)
 @click.pass_context
 def cancel(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401
     """End queued jobs, and ask running ones to stop."""

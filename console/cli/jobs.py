@@ -144,5 +144,10 @@ def _tell_acts(acts: list[act_queries.ActRow]) -> None:
     if acts:
         say("\nacts")
         say_table(
-            (f"  {shown(act.at)}", act.act, act.by, act.reason, act.note, act.via) for act in acts
+            (f"  {shown(act.at)}", _told(act), act.by, act.reason, act.note, act.via)
+            for act in acts
         )
+
+
+def _told(act: act_queries.ActRow) -> str:
+    return act.act if act.kill_after is None else f"{act.act}, kill after {act.kill_after} s"

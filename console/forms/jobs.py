@@ -7,10 +7,11 @@ from typing import Final
 from uuid import UUID
 
 from flask import g
-from wtforms import Field, HiddenField
+from wtforms import Field, HiddenField, StringField
 from wtforms.validators import StopValidation
 
 from console.forms.signed import SignedForm
+from queue_core.acts import MOST_KILL_SECONDS
 from queue_core.queries.facts import JobFacts
 from queue_core.queries.unseen import Unseen
 from queue_core.states import STATES
@@ -66,7 +67,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The catalogue offered for each act; any other code can be typed."""
-_ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class ActForm(SignedForm):
@@ -78,10 +79,24 @@ class ActForm(SignedForm):
     unseen: Unseen | None = None
     seen_state = HiddenField()
     seen_attempt = HiddenField()
+    kill_after = StringField()
+
+    def validate_kill_after(self, field: Field) -> None:
+        """A box that is ticked sends its seconds; somebody may send others."""
+        if field.data and self.kill_seconds() is None:
+            raise StopValidation(
+                f"A run can be killed after 1 to {MOST_KILL_SECONDS:,} seconds, in whole ones."
+            )
+
+    def kill_seconds(self) -> int | None:
+        """Return the seconds; None where there are none, or none that can be."""
+        typed = self.kill_after.data or ""
+        seconds = int(typed) if _is_number(typed) else 0
+        return seconds if 1 <= seconds <= MOST_KILL_SECONDS else None
 
     def validate_seen_state(self, field: Field) -> None:
         """Without what was seen, nobody could say that the job has moved on."""
-        if field.data not in STATES or not _is_attempt(self.seen_attempt.data):
+        if field.data not in STATES or not _is_number(self.seen_attempt.data):
             raise StopValidation("The form came without the state it was opened for. Look again.")
 
     def why_typed(self, verb: str) -> str | None:
@@ -113,5 +128,5 @@ class NoteForm(ActForm):
             raise StopValidation("Write the note: what you found, or what comes next.")
 
 
-def _is_attempt(text: str | None) -> bool:
-    return _ATTEMPT.fullmatch(text or "") is not None
+def _is_number(text: str | None) -> bool:
+    return _NUMBER.fullmatch(text or "") is not None

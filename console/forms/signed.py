@@ -53,6 +53,10 @@ class SignedForm(Form):
         del verb
         return None
 
+    def kill_seconds(self) -> int | None:
+        """Return after how many seconds a run is killed that is asked to stop; None where never."""
+        return None
+
     def validate_reason(self, field: Field) -> None:
         """A reason is a code."""
         try:

@@ -1,6 +1,7 @@
 """Jobs: the list, one job, and the acts on it."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from flask import Blueprint, abort, flash, g, redirect, render_template, request, url_for
@@ -79,7 +80,9 @@ def show(job_id: UUID) -> Answer:
 @pages.post("/<uuid:job_id>/cancel")
 def cancel(job_id: UUID) -> Answer:
     """Take a queued job out of its queue; ask a running one to stop."""
-    return _done(job_id, "cancel", cancelling.cancel)
+    form = ActForm(request.form)
+    change = partial(cancelling.cancel, kill_after=form.kill_seconds())
+    return act(job_id, "cancel", form, change)
 
 
 @pages.post("/<uuid:job_id>/retry")

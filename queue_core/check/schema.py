@@ -22,7 +22,8 @@ def _words(text: str) -> tuple[str, ...]:
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "acts": _words(
-            "id at by act subject_kind subject_id subject_name attempt reason note bulk_id via xid"
+            "id at by act subject_kind subject_id subject_name attempt reason note kill_after "
+            "bulk_id via xid"
         ),
         "blocked": _words("id queue name rank run_at attempt attempts_allowed serial_key"),
         "ended": _words(
@@ -46,7 +47,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "running": _words(
             "id attempt worker claimed_at queue name rank run_at attempts_allowed on_lost "
-            "child_pid started_at stop_requested_at safe_to_repeat"
+            "child_pid started_at stop_requested_at kill_after safe_to_repeat"
         ),
         "runs": _words(
             "job_id attempt outcome worker child_pid signal claimed_at started_at ended_at error "
@@ -75,7 +76,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 BODIES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "act_digest": "7545015bce80ca9e1f482330ab06259ffcf86f90e38d385c39eb3a8826c68df1",
+        "act_digest": "5c7d91321e4ebcc53bbc303c19cade203701f8c87a34cf8f7f7c7d6768a546b6",
         "is_code": "98399fbb0aaee90b6f25b9b8d2451691351a223d45124bbcd1cffffa06a3cd7d",
         "lowest_id": "7da0626d02cea7392879a76b486f0c4033e9e3edcdf571785bb8bfe49b59c299",
         "made_at": "4598215e267e26b4a0638c6fa4a02666e66a91f8dd9e9183a2237194823f47c3",

@@ -30,11 +30,14 @@ class ActRow:
     note: str | None = field(repr=False)
     bulk_id: UUID | None
     via: str
+    kill_after: int | None = None
+    """Of a request to stop: the seconds after which the run is killed, if it ever is."""
 
 
 ACTS_OF_JOB = """
 SELECT acts.id, acts.at, acts.by, acts.act, acts.subject_kind, acts.subject_id,
-    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via
+    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via,
+    acts.kill_after
 FROM countersign.acts
 WHERE acts.subject_id = %(job_id)s
 ORDER BY acts.id

@@ -15,7 +15,8 @@ MOST: Final = 1_000
 
 BULK = """
 SELECT acts.id, acts.at, acts.by, acts.act, acts.subject_kind, acts.subject_id,
-    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via
+    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via,
+    acts.kill_after
 FROM countersign.acts
 WHERE acts.bulk_id = %(bulk_id)s AND acts.subject_kind = 'job'
 ORDER BY acts.id

@@ -85,7 +85,8 @@ class _Bounds:
 
 COLUMNS: Final[LiteralString] = """
 SELECT acts.id, acts.at, acts.by, acts.act, acts.subject_kind, acts.subject_id,
-    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via
+    acts.subject_name, acts.attempt, acts.reason, acts.note, acts.bulk_id, acts.via,
+    acts.kill_after
 FROM countersign.acts
 """
 BETWEEN: Final[LiteralString] = """

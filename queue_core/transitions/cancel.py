@@ -70,7 +70,7 @@ running_held AS (
 ),
 asked AS (
     UPDATE countersign.running
-    SET stop_requested_at = now()
+    SET stop_requested_at = now(), kill_after = %(kill_after)s::integer
     FROM running_held
     WHERE running.id = running_held.id
     RETURNING running.id, running.name, running.attempt
@@ -106,7 +106,7 @@ changed AS (
 )
 
 
-def cancel(
+def cancel(  # noqa: PLR0913 - what signs it, and how long a run may go on
     conn: psycopg.Connection[object],
     ids: Iterable[UUID],
     *,
@@ -116,13 +116,17 @@ def cancel(
     seen: Seen | None = None,
     via: str = "code",
     bulk_id: UUID | None = None,
+    kill_after: int | None = None,
 ) -> list[ActOutcome]:
-    """Cancel queued jobs; of running ones ask that they stop, which kills nothing.
+    """Cancel queued jobs; of running ones ask that they stop.
+
+    A run that goes on `kill_after` whole seconds (1 to 86,400) after it was told is killed, and
+    may then have run in part; without it nothing is killed, and its code decides.
 
     Signed by `by` for `reason`, in the caller's transaction. `seen` is what the person saw
     of each job (state, attempt): a job that has moved on since is refused. A second request
     for a running job is refused as `already_asked`. Raises NotACodeError, NoteError,
-    ContendedError.
+    OptionError, ContendedError.
     """
-    signature = Signature(by, reason, note, via, bulk_id)
+    signature = Signature(by, reason, note, via, bulk_id, kill_after)
     return perform(conn, "cancel", CANCEL, ids, signature, seen)

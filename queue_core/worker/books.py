@@ -43,6 +43,8 @@ class RunInHand:
     stop_at: float = math.inf
     asked: StopReason | None = None
     """Why it is asked to stop, if it is; it may go on all the same."""
+    kill_after: int | None = None
+    kill_at: float = math.inf
 
     @property
     def key(self) -> Key:
@@ -59,11 +61,21 @@ class RunInHand:
         if self.claimed.time_limit is not None:
             self.stop_at = time.monotonic() + self.claimed.time_limit
 
-    def ask(self, why: StopReason) -> bool:
-        """Note that it is asked to stop; False where that is no news to it."""
+    @property
+    def force_at(self) -> float:
+        """When it is stopped by force, for its limit or a request (monotonic)."""
+        return min(self.stop_at, self.kill_at)
+
+    def ask(self, why: StopReason, kill_after: int | None) -> bool:
+        """Note that it is asked to stop; False where that is no news to it.
+
+        It may go on for `kill_after` seconds from now, None for as long as it likes.
+        """
         if self.asked in {why, "cancelled"}:
             return False
         self.asked = why
+        if kill_after is not None:
+            self.kill_after, self.kill_at = kill_after, time.monotonic() + kill_after
         return True
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from queue_core.outcomes import Failed
+from queue_core.outcomes import Failed, Stopped
 from queue_core.transitions.claim import Claimable
 from queue_core.worker.books import RunInHand
 from queue_core.worker.frames import LARGEST_FROM_CHILD, Frames
@@ -46,7 +46,7 @@ class Child:
     """Whether it said that it leaves: what it was given and has not begun, it never will."""
     recalled: bool
     """Whether it was asked to give back what has not begun, and has not answered."""
-    verdict: Failed | None
+    verdict: Failed | Stopped | None
     """How its run ended, whatever it says from now on."""
     served: int
     kills: int

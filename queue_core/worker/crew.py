@@ -3,7 +3,7 @@
 import math
 import selectors
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from queue_core.handlers import Declared
@@ -37,7 +37,7 @@ from queue_core.worker.offers import Offers
 from queue_core.worker.options import WorkerOptions
 from queue_core.worker.starts import Starts
 from queue_core.worker.tray import Tray
-from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE, crashed, timed_out
+from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE, by_force, crashed
 
 STOP_SECONDS: Final = 5.0
 """From asking a run past its limit to stop until its child is killed."""
@@ -162,15 +162,15 @@ class Crew:
                 self._bury(child)
             elif now >= child.kill_at:
                 self._kill_overdue(child)
-            elif child.run and now >= child.run.stop_at and child.verdict is None:
-                self._time_out(child, child.run)
+            elif child.run and now >= child.run.force_at and child.verdict is None:
+                self._stop_by_force(child, child.run)
             elif now >= self._lead.gives_back_at(child):
                 self._recall(child)
 
     def next_look(self) -> float:
         """Return when something will have gone on for too long, on the monotonic clock."""
         times = [child.kill_at for child in self._children]
-        times += [child.run.stop_at for child in self._children if child.run and not child.verdict]
+        times += [child.run.force_at for child in self._children if child.run and not child.verdict]
         times += [self._lead.gives_back_at(child) for child in self._children]
         return min(times, default=math.inf)
 
@@ -178,11 +178,11 @@ class Crew:
         """Return when `fill_up` has something to do, on the monotonic clock."""
         return self._starts.next_at if len(self._children) < self._size else math.inf
 
-    def ask_to_stop(self, why: StopReason, keys: Container[Key]) -> None:
-        """Let runs know that they are asked to stop; those that have not begun are given back."""
+    def ask_to_stop(self, why: StopReason, asked: Mapping[Key, int | None]) -> None:
+        """Ask runs to stop, within their seconds if they have any; the not begun are given back."""
         for child in self._children:
             for run in child.runs:
-                if run.key in keys and run.ask(why):
+                if run.key in asked and run.ask(why, asked[run.key]):
                     self._say(child, ask_frame(*run.key, why))
             if any(run.asked for run in child.ahead):
                 self._recall(child)
@@ -240,8 +240,8 @@ class Crew:
                 self._starts.complain(message.why, message.traceback)
             case Report() if child.run and message.id == child.run.claimed.id:
                 # Past its limit the limit decides, whatever the handler still said.
-                ending = message.ending if child.verdict is None else child.verdict
-                self._end(child, ending, message)
+                decided = child.verdict if isinstance(child.verdict, Failed) else message.ending
+                self._end(child, decided, message)
                 self._starts.worked()
             case Dropped() if child.leaves:
                 pass  # it was given back
@@ -271,8 +271,8 @@ class Crew:
             child.recalled = True
             self._say(child, RECALL)
 
-    def _time_out(self, child: Child, run: RunInHand) -> None:
-        child.verdict = timed_out(run.claimed.time_limit or 0.0)
+    def _stop_by_force(self, child: Child, run: RunInHand) -> None:
+        child.verdict = by_force(run)
         child.kill_at = time.monotonic() + STOP_SECONDS
         self._say(child, stop_frame(run.claimed.id))
 

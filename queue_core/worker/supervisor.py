@@ -127,7 +127,7 @@ class Supervisor:
             self._intake.is_closed = True
             self._maintenance.drain()
             self._crew.recall()
-            self._crew.ask_to_stop("shutdown", self._crew.in_hand())
+            self._crew.ask_to_stop("shutdown", dict.fromkeys(self._crew.in_hand()))
 
     def _read_inbox(self) -> None:
         while not self._inbox.empty():
@@ -137,8 +137,8 @@ class Supervisor:
                 case Beat() as beat:
                     self._compare(beat)
                 case Stops() as stops:
-                    keys = {Key(run.id, run.attempt) for run in stops.asked}
-                    self._crew.ask_to_stop("cancelled", keys)
+                    asked = {Key(run.id, run.attempt): run.kill_after for run in stops.asked}
+                    self._crew.ask_to_stop("cancelled", asked)
 
     def _compare(self, beat: Beat) -> None:
         """Compare what the database has under us with what we hold."""

@@ -3,12 +3,20 @@
 import signal
 from typing import Final
 
-from queue_core.outcomes import Failed
+from queue_core.outcomes import Failed, Stopped
+from queue_core.worker.books import RunInHand
 from queue_core.worker.memory import OUT_OF_MEMORY
 
 CLAIM_TAKEN: Final = Failed("stopped: its claim was taken")
 NO_MESSAGE: Final = Failed("crashed: sent what is no message", outcome="crashed")
 HUNG_UP: Final = Failed("crashed: closed its line to the worker", outcome="crashed")
+
+
+def by_force(run: RunInHand) -> Failed | Stopped:
+    """Return the end of a run that is stopped by force: for a request, or for its limit."""
+    if run.kill_at <= run.stop_at:
+        return Stopped(f"killed {run.kill_after}s after it was asked to stop", killed=True)
+    return timed_out(run.claimed.time_limit or 0.0)
 
 
 def timed_out(limit: float) -> Failed:

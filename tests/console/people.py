@@ -23,7 +23,8 @@ class _Forms(HTMLParser):
         given = {key: value or "" for key, value in attrs}
         if tag == "form":
             self._form = self.forms[given["action"]] = {}
-        if tag in {"input", "textarea"} and "name" in given:
+        unticked = given.get("type") == "checkbox" and "checked" not in given
+        if tag in {"input", "textarea"} and "name" in given and not unticked:
             self._form[given["name"]] = given.get("value", "")
             self._area = given["name"] if tag == "textarea" else ""
 

@@ -10,6 +10,7 @@ from queue_core.queries import acts, places
 from queue_core.states import ACT_VERBS
 from tests.conftest import CANARY
 from tests.console.people import Person, forms
+from tests.console.test_jobs import words
 
 WAYS = [
     ("cancel", "ready", "cancelled", "cancelled"),
@@ -213,6 +214,43 @@ def test_a_second_request_to_stop_says_who_asked_already(alice, books, job_at, s
     assert "ops:bob" in answer.text
     assert f'/jobs/{job}/cancel"' not in answer.text
     assert stands(job) == ("running", ["cancel_requested"])
+
+
+def test_a_run_may_be_killed_if_whoever_asks_it_to_stop_says_so(alice, books, job_at):
+    job = job_at("running")
+    page = words(alice.get(f"/jobs/{job}"))
+    assert "Kill it if it has not stopped after 30 s: it may then have run in part" in page
+    assert "kill_after" not in alice.form(job, "cancel")  # nobody has to untick it
+    assert alice.act(job, "cancel", kill_after="30").status_code == 303
+    (row,) = acts.acts_of(books, job)
+    assert (row.act, row.kill_after) == ("cancel_requested", 30)
+    assert "It is killed if it has not ended 30 s after it was told." in words(
+        alice.get(f"/jobs/{job}")
+    )
+    assert "30 s, if it goes on for so long" in words(alice.get(f"/acts/{row.id}"))
+    assert "kill after 30 s" in words(alice.get("/acts/"))
+
+
+def test_without_a_word_of_it_nothing_is_killed(alice, books, job_at):
+    job = job_at("running")
+    assert alice.act(job, "cancel").status_code == 303
+    (row,) = acts.acts_of(books, job)
+    assert (row.act, row.kill_after) == ("cancel_requested", None)
+    assert "Nothing was killed: it ends when its code does." in words(alice.get(f"/jobs/{job}"))
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "86401", "30.0", "soon", "٣٠", "9" * 30])
+def test_seconds_that_cannot_be_are_told_at_their_box(alice, job_at, stands, seconds):
+    job = job_at("running")
+    answer = alice.act(job, "cancel", kill_after=seconds)
+    assert answer.status_code == 400
+    assert "1 to 86,400 seconds" in answer.text
+    assert stands(job) == ("running", [])
+
+
+def test_of_a_queued_job_nothing_can_be_killed(alice, job_at):
+    page = alice.get(f"/jobs/{job_at('ready')}").text
+    assert "kill_after" not in page
 
 
 def test_two_operators_on_one_job_at_once_are_one_act_and_one_sentence(app, job_at, stands):

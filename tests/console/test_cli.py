@@ -492,6 +492,19 @@ def test_a_second_request_to_stop_names_the_first(cli, conn):
     assert re.search(r"asked already by ops:bob at \d{4}-.*Z: it is running", second.stdout)
 
 
+def test_a_request_to_stop_may_say_when_the_run_is_killed(cli, conn):
+    job = enqueued(cli)
+    worker = fleet.register(conn, fleet.Identity("pay-3", 4121, "b", "n", "0.1.0", [], 4))
+    claim(conn, worker=worker, names=[Claimable("cli.mail")], count=1)
+
+    wrong = [cli("cancel", str(job), *SIGNED, "--kill-after", each) for each in ("0", "x", "86401")]
+    assert [each.exit_code for each in wrong] == [2] * 3
+    assert cli("cancel", str(job), *SIGNED, "--kill-after", "30").exit_code == 0
+
+    assert fleet.asked_to_stop(conn, worker) == [fleet.Asked(job, 1, 30)]
+    assert "cancel_requested, kill after 30 s" in cli("show", str(job)).stdout
+
+
 def test_a_job_whose_body_is_gone_is_shown_and_not_run_again(real_cli, database):
     conn = database.connect()
     job = enqueued(real_cli)

@@ -193,6 +193,7 @@ def test_a_file_has_all_that_fits_with_notes_and_seals(ledger):
         "attempt": "",
         "reason": "outage",
         "note": 'Two\nlines, "quoted".',
+        "kill_after": "",
         "bulk_id": "",
         "via": "code",
         "seal": "not sealed yet",

@@ -8,6 +8,7 @@ import pytest
 from queue_core.queries import acts
 from tests.console.people import Person, forms
 from tests.console.test_acts import WAYS
+from tests.console.test_jobs import words
 from tests.console.test_operators import SECRET, add, fields, office, one, signed
 
 __all__ = ["office"]
@@ -43,6 +44,15 @@ def test_two_presses_at_once_are_one_act_and_both_lead_on(
         (303, f"/jobs/{job}")
     ] * 2
     assert stands(job) == (after, [act])
+
+
+def test_a_press_that_kills_is_not_the_one_before_that_did_not(alice, job_at, stands):
+    job = job_at("running")
+    form = {**alice.form(job, "cancel"), "reason": "takes_too_long"}
+    assert alice.post(f"/jobs/{job}/cancel", form).status_code == 303
+    answer = alice.post(f"/jobs/{job}/cancel", {**form, "kill_after": "30"})
+    assert (answer.status_code, SAID in words(answer)) == (409, False)
+    assert stands(job) == ("running", ["cancel_requested"])
 
 
 @pytest.mark.parametrize(("verb", "act"), [("assign", "assigned"), ("note", "noted")])

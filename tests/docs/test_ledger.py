@@ -23,11 +23,13 @@ def followed() -> dict[str, Any]:
     return names
 
 
-def test_the_pages_own_python_verifies_a_ledger(database, registry, followed):
+def test_the_pages_own_python_verifies_a_ledger(database, registry, job_in, followed):
     conn = database.connect()
     job = enqueue(conn, "mail.send").id
     note = "zwei Zeilen:\nid 1:7\n\N{SNOWMAN}"
     cancel(conn, [job], by="ops:älice", reason="warum", note=note)
+    running = job_in(conn, "running").id
+    cancel(conn, [running], by="ops:älice", reason="warum", kill_after=30)
     operators.add(conn, "ops:bob", "admin", "correct horse", by="setup:x", reason="x", via="code")
     seal_all(conn)
     sign(conn, 3)

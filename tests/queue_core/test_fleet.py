@@ -85,7 +85,9 @@ def test_between_beats_a_worker_hears_of_its_runs_that_are_asked_to_stop(conn, j
     )
     assert fleet.asked_to_stop(conn, first.worker) == []
     cancel(conn, [second.id, foreign.id], by="ops:alice", reason="too_slow")
-    assert fleet.asked_to_stop(conn, first.worker) == [fleet.Asked(second.id, 1)]
+    assert fleet.asked_to_stop(conn, first.worker) == [fleet.Asked(second.id, 1, None)]
+    cancel(conn, [first.id], by="ops:alice", reason="too_slow", kill_after=30)
+    assert fleet.Asked(first.id, 1, 30) in fleet.asked_to_stop(conn, first.worker)
 
 
 def test_a_beat_tells_once_where_and_since_when_a_run_goes(conn, job_in) -> None:

@@ -335,6 +335,7 @@ FIELDS = {
     "attempt": "NULL",
     "reason": "reason || 'x'",
     "note": "''",
+    "kill_after": "30",
     "bulk_id": "gen_random_uuid()",
     "via": "via || E'\\n'",
     "xid": "'9'::xid8",

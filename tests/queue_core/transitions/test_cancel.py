@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from queue_core import cancel
+import psycopg
+import pytest
+
+from queue_core import OptionError, cancel
 from queue_core.queries.acts import acts_of
 from queue_core.queries.places import locate
 
@@ -53,3 +56,39 @@ def test_cancelling_many_signs_each_once_and_leaves_the_others(conn, job_in) -> 
     assert all(len(acts_of(conn, job)) == 1 for job in queued)
     assert locate(conn, [bystander])[bystander].state == "ready"
     assert acts_of(conn, bystander) == []
+
+
+def test_a_request_to_stop_may_say_when_the_run_is_killed(conn, job_in) -> None:
+    made = job_in(conn, "running")
+    cancel(conn, [made.id], kill_after=30, **SIGNED)
+    row = conn.execute("SELECT * FROM countersign.running WHERE id = %s", [made.id]).fetchone()
+    (act,) = acts_of(conn, made.id)
+    assert (row["kill_after"], act.act, act.kill_after) == (30, "cancel_requested", 30)
+
+
+def test_of_a_queued_job_nothing_is_killed_whatever_the_request_says(conn, job_in) -> None:
+    made = job_in(conn, "ready")
+    cancel(conn, [made.id], kill_after=30, **SIGNED)
+    (act,) = acts_of(conn, made.id)
+    assert (act.act, act.kill_after) == ("cancelled", None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 86_401, 1.5, float("nan"), "30", True])
+def test_seconds_that_cannot_be_are_refused_before_anything_is_written(
+    conn, job_in, contents, seconds
+) -> None:
+    made = job_in(conn, "running")
+    before = contents(conn)
+    with pytest.raises(OptionError, match="kill_after"):
+        cancel(conn, [made.id], kill_after=seconds, **SIGNED)
+    assert contents(conn) == before
+
+
+@pytest.mark.parametrize(("act", "seconds"), [("cancelled", 30), ("cancel_requested", 0)])
+def test_the_ledger_takes_no_other_seconds_either(conn, act, seconds) -> None:
+    row = """
+        INSERT INTO countersign.acts (by, act, subject_kind, subject_id, subject_name, attempt,
+            reason, kill_after, via)
+        VALUES ('ops:alice', %s, 'job', gen_random_uuid(), 'mail.send', 1, 'x', %s, 'code')"""
+    with pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute(row, [act, seconds])

@@ -10,14 +10,14 @@ import pytest
 from queue_core import cancel
 from queue_core.worker.heartbeat import HEAR_SECONDS
 from queue_core.worker.intake import POLL_SECONDS
-from tests.queue_core.worker.conftest import wait_for
+from tests.queue_core.worker.conftest import is_alive, wait_for
 
 NO_BEAT_HELPS: Mapping[str, Any] = {"stale_after": 1_200.0}
 """A beat every hundred seconds: what is heard within the tests' patience was heard between."""
 
 
-def ask(jobs, made: UUID) -> None:
-    (outcome,) = cancel(jobs.conn, [made], by="ops:alice", reason="too_slow")
+def ask(jobs, made: UUID, kill_after: int | None = None) -> None:
+    (outcome,) = cancel(jobs.conn, [made], by="ops:alice", reason="too_slow", kill_after=kill_after)
     assert outcome.act == "cancel_requested"
 
 
@@ -99,3 +99,41 @@ def test_a_cancelled_run_that_has_not_begun_never_begins(start_worker, jobs) -> 
     jobs.ended(behind, "cancelled")
     assert (jobs.facts(head).state, jobs.runs(behind)) == ("running", [(1, "returned")])
     assert not other.exists()
+
+
+@pytest.mark.parametrize("name", ["sample.sleep", "sample.stubborn"])
+def test_a_run_that_does_not_stop_in_its_seconds_is_killed_and_its_job_cancelled(
+    start_worker, jobs, name: str
+) -> None:
+    """With a TERM first, which a handler may use to tidy up, or not heed at all."""
+    path, tidied, beside = jobs.path(), jobs.path(), jobs.path()
+    start_worker(processes=2, constants={"crew.STOP_SECONDS": 0.5}, **NO_BEAT_HELPS)
+    more = {"seconds": 60, "tidied": str(tidied)} if name == "sample.sleep" else {}
+    made = jobs.add(name, {"path": str(path)} | more, attempts=3)
+    other = jobs.add("sample.heed", {"path": str(beside)})
+    jobs.begun(beside)
+    child = jobs.begun(path)
+    ask(jobs, made, kill_after=1)
+    facts = jobs.ended(made, "cancelled")
+    assert (facts.uncertain, facts.error) == (True, "killed 1s after it was asked to stop")
+    assert jobs.runs(made) == [(1, "stopped")]
+    assert tidied.exists() == (name == "sample.sleep")
+    assert not is_alive(child)
+    assert jobs.facts(other).state == "running"  # its neighbour goes on
+
+
+def test_a_run_that_ends_in_its_seconds_is_not_killed(start_worker, jobs) -> None:
+    path, after = jobs.path(), jobs.path()
+    worker = start_worker(**NO_BEAT_HELPS)
+    made = jobs.add("sample.heed", {"path": str(path)})
+    child = jobs.begun(path)
+    ask(jobs, made, kill_after=1)
+    jobs.ended(made, "completed")
+    assert jobs.result(made) == ["cancelled"]
+    jobs.add("sample.sleep", {"seconds": 1.5, "path": str(after)})
+    assert jobs.begun(after) == child
+    assert worker.end() == 0  # and the next run of the child is left alone, too
+    assert [row["state"] for row in jobs.conn.execute(STATES)] == ["completed", "completed"]
+
+
+STATES = "SELECT state FROM countersign.job_states"
