@@ -12,7 +12,7 @@ from psycopg import IsolationLevel
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from queue_core import check, database, embedded
+from queue_core import check, database, embedded, poolers
 from queue_core.errors import CountersignError, DatabaseAwayError, TookTooLongError
 from queue_core.settings import Settings
 
@@ -98,6 +98,7 @@ class Connections:
             min_size=1,
             max_size=MOST_CONNECTIONS,
             timeout=PATIENCE_SECONDS,
+            configure=_allow_for_pooler,
             check=_require_answer,
             name="console",
             open=True,
@@ -109,6 +110,10 @@ class Connections:
 
     def _url(self) -> str:
         return self._settings.database_url or embedded.start(self._settings.data).url
+
+
+def _allow_for_pooler(conn: Connection) -> None:
+    poolers.allow_for_pooler(conn)
 
 
 def _require_answer(conn: Connection) -> None:

@@ -7,9 +7,10 @@ from typing import Final, LiteralString, TypeVar
 
 import psycopg
 from psycopg import conninfo, pq
-from psycopg.rows import BaseRowFactory, DictRow, class_row, dict_row, scalar_row
+from psycopg.rows import BaseRowFactory, class_row, dict_row, scalar_row
 
 from queue_core.errors import ContendedError, DatabaseAwayError
+from queue_core.poolers import SettledConnection, allow_for_pooler, refuses_options, settled
 
 Row = TypeVar("Row")
 AnyConnection = psycopg.Connection[object]
@@ -28,21 +29,22 @@ LOCK_STATES: Final = (
 )
 
 
-def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[DictRow]:
+def connect(url: str, *, name: str, options: str = "") -> SettledConnection:
     """Open an autocommit connection whose rows are dicts; `name` is its application name.
 
-    `options` are server settings such as `-c lock_timeout=200ms`. Raises
-    DatabaseAwayError with a text that holds neither password nor arguments.
+    `options` are server settings such as `-c lock_timeout=200ms`; through a pooler they hold in
+    each transaction, and no statement is prepared. Raises DatabaseAwayError with a text that
+    holds neither password nor arguments.
     """
     try:
-        return psycopg.Connection[DictRow].connect(
-            conninfo.make_conninfo(url, **_extras(url, options)),
-            autocommit=True,
-            row_factory=dict_row,
-            application_name=name,
-            connect_timeout=CONNECT_SECONDS,
-            client_encoding="UTF8",  # whatever PGCLIENTENCODING says: errors hold any character
-        )
+        try:
+            conn = _connect(url, name, options)
+        except psycopg.OperationalError as error:
+            if not (options and refuses_options(error)):
+                raise
+            conn = _connect(url, name, "")
+        if allow_for_pooler(conn):
+            conn.settle(options)
     except psycopg.ProgrammingError:
         # The parser's own text repeats the URL, password and all.
         message = (
@@ -53,6 +55,18 @@ def connect(url: str, *, name: str, options: str = "") -> psycopg.Connection[Dic
     except psycopg.Error as error:
         message = f"cannot reach {describe(url)}: {first_line(error)}"
         raise DatabaseAwayError(message) from None
+    return conn
+
+
+def _connect(url: str, name: str, options: str) -> SettledConnection:
+    return SettledConnection.connect(
+        conninfo.make_conninfo(url, **_extras(url, options)),
+        autocommit=True,
+        row_factory=dict_row,
+        application_name=name,
+        connect_timeout=CONNECT_SECONDS,
+        client_encoding="UTF8",  # whatever PGCLIENTENCODING says: errors hold any character
+    )
 
 
 def describe(url: str) -> str:
@@ -100,7 +114,7 @@ def fetch(
     prepare: bool | None = None,
 ) -> list[Row]:
     """Run `statement` and return its rows as `factory` makes them."""
-    with _told_in_a_line(), psycopg.Cursor(conn, row_factory=factory) as cursor:
+    with _told_in_a_line(), settled(conn), psycopg.Cursor(conn, row_factory=factory) as cursor:
         return cursor.execute(statement, parameters, prepare=prepare).fetchall()
 
 
@@ -108,7 +122,7 @@ def value(
     conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
 ) -> object:
     """Run `statement` and return the first column of its first row, or None without a row."""
-    with _told_in_a_line(), psycopg.Cursor(conn, row_factory=scalar_row) as cursor:
+    with _told_in_a_line(), settled(conn), psycopg.Cursor(conn, row_factory=scalar_row) as cursor:
         return cursor.execute(statement, parameters).fetchone()
 
 
@@ -116,7 +130,7 @@ def execute(
     conn: psycopg.Connection[object], statement: LiteralString, parameters: Mapping[str, object]
 ) -> int:
     """Run `statement` and return how many rows it touched."""
-    with _told_in_a_line(), psycopg.Cursor(conn) as cursor:
+    with _told_in_a_line(), settled(conn), psycopg.Cursor(conn) as cursor:
         return cursor.execute(statement, parameters).rowcount
 
 

@@ -9,8 +9,13 @@ import psycopg
 
 from queue_core.database import first_line, try_lock, unlock, value
 from queue_core.errors import SchemaError
+from queue_core.poolers import is_pooled
 from queue_core.queries.migrations import Migration, known, missing
 
+POOLED: Final = (
+    "migrations need a session of their own, and a pooler shares it with others: let "
+    "QUEUE_OWNER_URL lead straight to Postgres"
+)
 LOCK_KEY: Final = 0x636F756E746572
 """The advisory lock of whoever migrates: `counter` in bytes."""
 POLL_SECONDS: Final = 0.1
@@ -117,6 +122,8 @@ def _record(migration: Migration) -> str:
 
 @contextmanager
 def _alone(conn: psycopg.Connection[object]) -> Generator[None]:
+    if is_pooled(conn):
+        raise SchemaError(POOLED)
     # By polling: a call that waits for the lock would hold a snapshot all the while, and an
     # index built concurrently by the one who has the lock waits for every snapshot.
     give_up = time.monotonic() + LONGEST_WAIT_SECONDS

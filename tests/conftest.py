@@ -1,13 +1,14 @@
 """What all tests stand on: a real Postgres, a migrated database, a connection rolled back."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,15 +21,23 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 
 from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
+from queue_core.poolers import allow_for_pooler
 from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
 from queue_core.transitions.claim import Claimable, Claimed, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.fail import fail
 from queue_core.transitions.set_aside import set_aside
 from tests.partitions import keep_weeks
+from tests.pooler import pooler
 
 CANARY = "canary-7c1e-do-not-repeat"
 """Stands in the arguments of tests' jobs; must be seen in no log line, error or page."""
+
+THROUGH_POOLER = os.environ.get("TESTS_THROUGH") == "pgbouncer"
+"""Whether services reach the database through a pooler; tests/test_pgbouncer.py asks for it."""
+
+OWN_SESSION = re.compile(r"backend_pid|racing|\"SET |prepare_threshold|pg_terminate|advisory_lock")
+"""What needs a session of the server to itself, by words in a file of tests."""
 
 UNCOUNTED = {"test_hostile.py", "test_canary.py", "test_start.py", "test_package.py"}
 
@@ -45,6 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser") or item.path.name in UNCOUNTED:
             item.add_marker("no_cover")
+        if THROUGH_POOLER and OWN_SESSION.search(item.path.read_text(encoding="utf-8")):
+            item.add_marker(pytest.mark.skip("needs a session of the server to itself"))
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +78,10 @@ def server() -> Iterator[embedded.Server]:
             # Nobody pulls the plug here, and a database of a test's own costs a dozen syncs.
             owner.execute("ALTER SYSTEM SET fsync = off")
             owner.execute("SELECT pg_reload_conf()")
-        yield started
+        with ExitStack() as stack:
+            if THROUGH_POOLER:
+                started = replace(started, url=stack.enter_context(pooler(started.url)))
+            yield started
     finally:
         embedded.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,12 +121,19 @@ def conn(
     `now()` stands still in it: move time by `run_at=` or by rows.
     """
     if not _session or _session[-1].closed:
-        _session.append(psycopg.Connection[DictRow].connect(migrated.url))
+        _session.append(_connect(migrated.url, autocommit=False))
     connection = _session[-1]
     connection.row_factory = dict_row
     yield connection
     if not connection.closed:
         connection.rollback()
+
+
+def _connect(url: str, *, autocommit: bool) -> psycopg.Connection[DictRow]:
+    connection = psycopg.Connection[DictRow].connect(url, autocommit=True, row_factory=dict_row)
+    allow_for_pooler(connection)
+    connection.autocommit = autocommit
+    return connection
 
 
 @dataclass
@@ -132,10 +153,7 @@ class Database:
         return self._open(self.owner_url, autocommit=autocommit)
 
     def _open(self, url: str, *, autocommit: bool) -> psycopg.Connection[dict[str, object]]:
-        connection = psycopg.Connection[DictRow].connect(
-            url, autocommit=autocommit, row_factory=dict_row
-        )
-        return self._stack.enter_context(connection)
+        return self._stack.enter_context(_connect(url, autocommit=autocommit))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import time
 from typing import Final
 
 from queue_core.errors import DatabaseAwayError
+from queue_core.poolers import is_pooled
 from queue_core.retention import Keep, drop_weeks, may_drop, trim
 from queue_core.worker import logs
 from queue_core.worker.link import LOCKED, Link
@@ -69,13 +70,14 @@ class Retention(threading.Thread):
         return went > 0
 
     def _drop_weeks(self, conn: Connection) -> None:
-        if may_drop(conn):
+        pooled = is_pooled(conn)
+        if may_drop(conn) and not pooled:
             for name in drop_weeks(conn, self._keep):
                 logs.info("a week's table was dropped", table=name)
         elif not self._told:
             logs.warning(
                 "weeks that are over keep their tables",
-                why="this worker's role does not own them",
-                mend="give workers QUEUE_OWNER_URL",
+                why="a pooler is in the way" if pooled else "this worker's role does not own them",
+                mend="give workers QUEUE_OWNER_URL, straight to Postgres",
             )
             self._told = True

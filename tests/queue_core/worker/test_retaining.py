@@ -4,6 +4,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from queue_core.retention import Keep
+from queue_core.worker import retaining
+from queue_core.worker.link import Link
+from queue_core.worker.retaining import PATIENT, Retention
 from tests.conftest import Database
 from tests.queue_core.test_retention import LAST_WEEKS, Past
 from tests.queue_core.worker.conftest import Jobs, Worker, wait_for
@@ -36,6 +42,20 @@ def test_a_worker_without_it_trims_and_says_once_what_it_may_not(
     wait_for(lambda: past.ids("jobs") == set())
     assert len(worker.lines("weeks that are over keep their tables")) == 1
     assert len(past.tables()) == 2
+
+
+def test_a_worker_behind_a_pooler_drops_no_weeks(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lock of who drops would stay with a session that others get next."""
+    past = Past(database.owner())
+    past.ended()
+    monkeypatch.setattr(retaining, "is_pooled", lambda _: True)
+    retention = Retention(Link(database.owner_url, PATIENT), Keep())
+    retention._round()
+    retention._link.close()
+    assert len(past.tables()) == 2
+    assert [vars(each)["fields"]["why"] for each in caplog.records] == ["a pooler is in the way"]
 
 
 def test_children_see_nothing_of_the_owners_url(
