@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -82,6 +83,18 @@ def _begun(url: str, folder: Path, passes: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(SECONDS)
+
+
+def passed_through_it(*chosen: str, seconds: float) -> int:
+    """Run tests with such a pooler in between, and return how many passed; the others are told."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *chosen],
+        cwd=ROOT, env={**os.environ, "TESTS_THROUGH": "pgbouncer"},
+        capture_output=True, text=True, check=False, timeout=seconds,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4_000:]
+    (passed,) = re.findall(r"(\d+) passed", done.stdout)
+    return int(passed)
 
 
 def _answers(url: str) -> bool:

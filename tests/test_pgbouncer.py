@@ -1,9 +1,5 @@
 """Behind PgBouncer in transaction mode, set up as docs/operations.md has it."""
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +12,7 @@ from queue_core.errors import SchemaError
 from queue_core.poolers import is_pooled
 from queue_core.worker.link import BUSY
 from tests.conftest import THROUGH_POOLER
-from tests.pooler import PGBOUNCER, pooler
+from tests.pooler import PGBOUNCER, passed_through_it, pooler
 from tests.queue_core.worker.conftest import Jobs, launch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,10 +23,8 @@ FEW = (
     *(f"{CORE}/transitions/test_{verb}.py" for verb in ("complete", "fail", "recover")),
     f"{CORE}/test_acts.py",
 )
-"""Quick ones that stand for all; `CHAOS=long` takes what the whole core has."""
-ALL = (CORE,)
-IS_LONG = os.environ.get("CHAOS") == "long"
-SECONDS = 3_000 if IS_LONG else 400
+"""Quick ones that stand for all, which tests/chaos/test_pooler.py has."""
+SECONDS = 400
 
 pytestmark = [
     pytest.mark.skipif(PGBOUNCER is None, reason="NOT RUN: no pgbouncer (Debian: pgbouncer)"),
@@ -118,12 +112,4 @@ def test_a_client_and_a_worker_with_real_processes_work_through_it(url, jobs, tm
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 40)
 def test_case_73_the_tests_of_the_core_pass_through_it():
-    environment = {**os.environ, "TESTS_THROUGH": "pgbouncer"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0",
-         *(ALL if IS_LONG else FEW)],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4_000:]
-    (passed,) = re.findall(r"(\d+) passed", done.stdout)
-    assert int(passed) > 200
+    assert passed_through_it(*FEW, seconds=SECONDS) > 200
