@@ -23,7 +23,7 @@ class Settings:
 
     `database_url` is None where the embedded Postgres in `data` is to be used.
     `stale_after` is in seconds; completed and cancelled jobs are kept for `keep_days` after
-    their end, failed ones for `keep_failed_days`.
+    their end, failed ones for `keep_failed_days`. Without `notify` workers poll alone.
     """
 
     database_url: str | None = field(repr=False)
@@ -36,6 +36,7 @@ class Settings:
     stale_after: float
     keep_days: int
     keep_failed_days: int
+    notify: bool
     log: Literal["text", "json"]
 
 
@@ -61,6 +62,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         stale_after=_stale_after(environ),
         keep_days=_days(environ, "QUEUE_KEEP_DAYS", DEFAULT_KEEP_DAYS),
         keep_failed_days=_days(environ, "QUEUE_KEEP_FAILED_DAYS", DEFAULT_KEEP_FAILED_DAYS),
+        notify=_notify(environ),
         log=_log(environ),
     )
 
@@ -135,6 +137,17 @@ def _days(environ: Mapping[str, str], name: str, default: int) -> int:
         message = f"{name} must be a whole number of days from 1 to {MOST_KEEP_DAYS}"
         raise SettingsError(message)
     return days
+
+
+def _notify(environ: Mapping[str, str]) -> bool:
+    match environ.get("QUEUE_NOTIFY", "").strip().lower():
+        case "" | "on":
+            return True
+        case "off":
+            return False
+        case _:
+            message = "QUEUE_NOTIFY must be on or off"
+            raise SettingsError(message)
 
 
 def _log(environ: Mapping[str, str]) -> Literal["text", "json"]:

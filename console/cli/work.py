@@ -85,6 +85,7 @@ def work(
         stale_after=settings.stale_after,
         log=settings.log,
         keep=Keep(settings.keep_days, settings.keep_failed_days),
+        notify=settings.notify,
         **chosen,
     )
     url, owner_url = worker_urls(settings)

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import Signature
-from queue_core.clauses import PLACED, SIGNED
+from queue_core.clauses import PLACED, SIGNED, WOKEN
 from queue_core.database import contention, rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
 from queue_core.jobs import Enqueued, NewJob
@@ -40,9 +40,11 @@ asked AS MATERIALIZED (
 ENQUEUE = (
     ASKED
     + PLACED
+    + WOKEN
     + """
 SELECT asked.id
 FROM asked
+LEFT JOIN woken ON true
 ORDER BY asked.position
 """
 )

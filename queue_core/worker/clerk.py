@@ -7,11 +7,13 @@ from typing import Final
 from uuid import UUID
 
 from queue_core.worker import logs
+from queue_core.worker.bell import Bell
 from queue_core.worker.books import Finished, Key
 from queue_core.worker.claimer import Claimer
 from queue_core.worker.link import LOCKED, Link
 from queue_core.worker.outbox import BATCH, Outbox
-from queue_core.worker.requests import Claims, Connection, Request
+from queue_core.worker.requests import Claims, Connection, Request, Woken
+from queue_core.worker.sleep import Sleep
 
 MOST_WITH_CLAIM: Final = 2 * BATCH
 """Runs stored in one commit with a claim; more of them lie there after an outage alone."""
@@ -26,7 +28,7 @@ class Clerk(threading.Thread):
         self,
         link: Link,
         worker: UUID,
-        tell: Callable[[Claims], None],
+        tell: Callable[[Claims | Woken], None],
         reconnected: Callable[[], None],
     ) -> None:
         """Prepare the thread; `reconnected` is called after a lost connection came back."""
@@ -35,8 +37,9 @@ class Clerk(threading.Thread):
         self.claimer = Claimer(worker)
         self._tell = tell
         self._reconnected = reconnected
-        self._news = threading.Condition()
-        self._has_news = False
+        self._news = threading.RLock()
+        self._bell = Bell()
+        self._sleep = Sleep()
         self._outbox = Outbox(link, worker)
         self._request: Request | None = None
         self._farewell: Callable[[Connection], None] | None = None
@@ -47,7 +50,7 @@ class Clerk(threading.Thread):
         """Keep what ended until the database has it."""
         with self._news:
             self._outbox.put(ended)
-            self._wake()
+            self._bell.ring()
 
     def ask(self, request: Request, ended: Sequence[Finished] = ()) -> None:
         """Ask for runs and store what ended, in one commit where nothing is in the way.
@@ -57,7 +60,7 @@ class Clerk(threading.Thread):
         with self._news:
             self._outbox.put(ended)
             self._request = request
-            self._wake()
+            self._bell.ring()
 
     def keys(self) -> set[Key]:
         """Return the runs that the database has yet to take."""
@@ -72,13 +75,13 @@ class Clerk(threading.Thread):
             self._request = None
             self._farewell = farewell
             self._give_up_at = give_up_at
-            self._wake()
+            self._bell.ring()
 
     def hurry(self, give_up_at: float) -> None:
         """Give up sooner than was said at `close`."""
         with self._news:
             self._give_up_at = min(self._give_up_at, give_up_at)
-            self._wake()
+            self._bell.ring()
 
     def run(self) -> None:
         """Work until the farewell is said or given up."""
@@ -87,15 +90,23 @@ class Clerk(threading.Thread):
             if self._round():
                 break
         self._link.close()
-
-    def _wake(self) -> None:
-        self._has_news = True
-        self._news.notify()
+        self._bell.close()
 
     def _await_news(self) -> None:
-        with self._news:
-            self._news.wait_for(lambda: self._has_news, self._patience())
-            self._has_news = False
+        """Wait until there is something to do; say so when we are woken meanwhile."""
+        while self._hear() and self._bell.wait(self._patience(), self._sleep.line()):
+            pass
+
+    def _hear(self) -> bool:
+        """Read what woke us; False where the connection turns out to be lost."""
+        try:
+            if self._sleep.heard():
+                self._tell(Woken())
+        except Exception as error:  # noqa: BLE001 - as in any round
+            self._stumble(error)
+            self._tell(Woken())  # nobody can wake us until we ask anew
+            return False
+        return True
 
     def _patience(self) -> float | None:
         if not self.keys() and self._farewell is None:
@@ -110,6 +121,8 @@ class Clerk(threading.Thread):
             ended = self._outbox.contents()
         try:
             conn = self._open()
+            if request and request.sleeps:
+                self._sleep.fall(conn)
             if request and 0 < len(ended) <= MOST_WITH_CLAIM:
                 self._store_and_claim(conn, request, ended, claims)
             else:
@@ -125,6 +138,8 @@ class Clerk(threading.Thread):
         finally:
             if request:
                 self._tell(claims)
+        if claims.taken:
+            self._sleep.end()
         return done
 
     def _open(self) -> Connection:

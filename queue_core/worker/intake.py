@@ -17,6 +17,10 @@ from queue_core.worker.outbox import BATCH
 from queue_core.worker.requests import Claims, Request
 
 POLL_SECONDS: Final = 0.5
+AGAIN_SECONDS: Final = 0.5
+"""After a request that was not answered."""
+LOOKS: Final = (0.0, 0.003, 0.01, 0.03, 0.1)
+"""The pauses of one who falls asleep, in seconds: what is committed meanwhile may not know it."""
 GATHER_SECONDS: Final = 0.1
 """How long a run that ended waits at most for others to be stored with."""
 MOST_CLAIMED: Final = 512
@@ -32,6 +36,9 @@ class Intake:
         self, options: WorkerOptions, crew: Crew, clerk: Clerk, *, once: bool = False
     ) -> None:
         """With `once` it closes with the first answer, and asks for nothing ahead."""
+        self._sleeps = options.notify and not once
+        self._looks = 0
+        self._again = False
         self._options = options
         self._once = once
         self._crew = crew
@@ -56,14 +63,14 @@ class Intake:
         in_hand = Counter(run.claimed.name for run in runs)
         lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
         self.is_open = True
-        request = Request(free, offers, self._options.queues, used, in_hand, lead)
+        sleeps = self._sleeps and self._looks > 0
+        request = Request(free, offers, self._options.queues, used, in_hand, lead, sleeps)
         self._clerk.ask(request, self._take_ended())
 
     def begin(self, claims: Claims) -> None:
         """Start what was claimed, and look for more at once if there was anything."""
         self.is_open = False
-        spread = random.uniform(0.75, 1.25)  # noqa: S311 - parts a crowd, guards nothing
-        self._claim_at = time.monotonic() + (0.0 if claims.taken else POLL_SECONDS * spread)
+        self._claim_at = time.monotonic() + self._pause(claims)
         not_given = [each for claimed in claims.taken if (each := self._give(claimed))]
         self._crew.send()
         if not_given:
@@ -72,6 +79,12 @@ class Intake:
         taken = len(claims.taken) - returned
         self.taken = None if not taken and (claims.broke_off or returned) else taken
         self.is_closed |= self._once and self.taken is not None
+
+    def look_again(self) -> None:
+        """Ask at once, or as soon as the request that is under way has been answered."""
+        self._claim_at = 0.0
+        self._again = self.is_open
+        self._looks = min(self._looks, 1)
 
     def hand_on_if_due(self) -> None:
         """Pass what ended to the clerk, unless it soon goes there with a request."""
@@ -97,6 +110,20 @@ class Intake:
         """Return when there is something to do, on the monotonic clock."""
         claim_at = math.inf if self.is_open or not self._crew.free() else self._claim_at
         return min(claim_at, self._hand_on_at)
+
+    def _pause(self, claims: Claims) -> float:
+        """Return for how many seconds nothing is asked after this answer."""
+        again, self._again = self._again, False
+        if claims.taken:
+            self._looks = 0
+            return 0.0
+        if again:
+            return 0.0
+        if self._sleeps and not claims.broke_off and self._looks < len(LOOKS):
+            self._looks += 1
+            return LOOKS[self._looks - 1]
+        spread = random.uniform(0.75, 1.25)  # noqa: S311 - parts a crowd, guards nothing
+        return spread * (AGAIN_SECONDS if claims.broke_off else POLL_SECONDS)
 
     def _gathers(self) -> bool:
         """Say whether a request is on its way back, or more ends in a moment that may wait."""

@@ -34,8 +34,9 @@ class WorkerOptions:
     `processes` is the number of slots. `grace` is how many seconds runs get to end after
     SIGTERM, `memory_limit` how many MiB a child may allocate (None: no limit), and `stale_after`
     after how many silent seconds a worker is lost. `owner_url` is the way of the schema's owner,
-    for retention alone (None: `url`), and `keep` for how long it
-    keeps what ended. Raises OptionError.
+    for retention alone (None: `url`), and `keep` for how long it keeps what ended. Without
+    `notify` nobody wakes it, and it finds jobs by polling alone, as behind a pooler that lends a
+    session for one transaction. Raises OptionError.
     """
 
     url: str = field(repr=False)
@@ -49,6 +50,7 @@ class WorkerOptions:
     log: Literal["text", "json"] = "text"
     owner_url: str | None = field(default=None, repr=False)
     keep: Keep = field(default_factory=Keep)
+    notify: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is started."""

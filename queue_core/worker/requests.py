@@ -18,6 +18,7 @@ class Request:
     `queues` maps queues to caps (None: no cap), empty for all queues. `used` counts the runs
     in hand by queue, `in_hand` by name, those claimed ahead included. `lead` is how many runs
     of names that are safe to repeat may be claimed for each slot whose run is such a one.
+    With `sleeps`, whoever enqueues from now on is to wake us, if this brings nothing.
     """
 
     free: int
@@ -26,6 +27,7 @@ class Request:
     used: Mapping[str, int]
     in_hand: Mapping[str, int] = field(default_factory=dict[str, int])
     lead: int = 1
+    sleeps: bool = False
 
     def capacities(self) -> dict[str, int]:
         """Return how many more runs the names with a limit may have."""
@@ -61,6 +63,7 @@ class Request:
             used=Counter(self.used) + Counter(each.queue for each in taken),
             in_hand=Counter(self.in_hand) + Counter(each.name for each in taken),
             lead=1,
+            sleeps=False,
         )
 
 
@@ -70,3 +73,8 @@ class Claims:
 
     taken: list[Claimed] = field(default_factory=list[Claimed])
     broke_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """Says that somebody enqueued jobs while we slept."""

@@ -2,12 +2,12 @@
 
 import math
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import FrameType
 from typing import Final
+
+from queue_core.worker.bell import Bell
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -16,14 +16,12 @@ SAME_REQUEST_SECONDS: Final = 1.0
 
 
 class Signals:
-    """Counts in `stops` how often this process was asked to stop, and wakes who waits on `ears`."""
+    """Counts in `stops` how often this process was asked to stop, and rings the `bell`."""
 
     def __init__(self) -> None:
         self.stops = 0
+        self.bell = Bell()
         self._last: tuple[int, float] = (0, -math.inf)
-        self.ears, self._mouth = socket.socketpair()
-        self.ears.setblocking(False)
-        self._mouth.setblocking(False)
 
     def catch(self) -> dict[int, Handler]:
         """Take over SIGTERM, SIGINT, SIGHUP and SIGCHLD; returns what was there before.
@@ -36,7 +34,7 @@ class Signals:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, self._take)
-        signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.bell.mouth.fileno(), warn_on_full_buffer=False)
         return before
 
     def restore(self, before: Mapping[int, Handler]) -> None:
@@ -47,19 +45,7 @@ class Signals:
     def release(self) -> None:
         """Stop waking."""
         signal.set_wakeup_fd(-1)
-        self.ears.close()
-        self._mouth.close()
-
-    def wake(self) -> None:
-        """Wake the main thread, from any thread."""
-        with suppress(OSError):
-            self._mouth.send(b"\0")
-
-    def hush(self) -> None:
-        """Forget the calls that woke us."""
-        with suppress(BlockingIOError):
-            while self.ears.recv(4_096):
-                pass
+        self.bell.close()
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGCHLD:

@@ -24,7 +24,7 @@ from queue_core.worker.intake import Intake
 from queue_core.worker.link import APPLICATION, BUSY, Link
 from queue_core.worker.maintenance import Maintenance
 from queue_core.worker.options import WorkerOptions
-from queue_core.worker.requests import Claims, Connection
+from queue_core.worker.requests import Claims, Connection, Woken
 from queue_core.worker.retaining import PATIENT, Retention
 from queue_core.worker.verdicts import CLAIM_TAKEN
 from queue_core.worker.workshop import Workshop
@@ -53,7 +53,7 @@ class Supervisor:
         self._workshop = workshop
         self._signals = workshop.signals
         self._crew = workshop.crew
-        self._inbox: queue.SimpleQueue[Beat | Claims | Stops] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Beat | Claims | Stops | Woken] = queue.SimpleQueue()
         self._grace_ends = math.inf
         self._is_lost = False
         self._strangers: frozenset[Key] = frozenset()
@@ -106,10 +106,10 @@ class Supervisor:
         """Say whether there was a job to run, the last time it asked."""
         return bool(self._intake.taken)
 
-    def _tell(self, news: Beat | Claims | Stops) -> None:
+    def _tell(self, news: Beat | Claims | Stops | Woken) -> None:
         """Take news from a thread to the main thread."""
         self._inbox.put(news)
-        self._signals.wake()
+        self._signals.bell.ring()
 
     def _is_over(self) -> bool:
         # Before any death is looked at: past the deadline it is the guard that kills.
@@ -134,6 +134,8 @@ class Supervisor:
             match self._inbox.get():
                 case Claims() as claims:
                     self._intake.begin(claims)
+                case Woken():
+                    self._intake.look_again()
                 case Beat() as beat:
                     self._compare(beat)
                 case Stops() as stops:

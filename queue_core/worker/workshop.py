@@ -27,7 +27,7 @@ class Workshop:
         self.signals = signals
         self.watch = Watch(children_see)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(signals.ears, selectors.EVENT_READ)
+        self._selector.register(signals.bell.ears, selectors.EVENT_READ)
         self.crew = Crew(options, children_see, self.watch, self._selector)
         self.watch.start()
 
@@ -52,7 +52,7 @@ class Workshop:
             if isinstance(key.data, Child):
                 self.crew.serve(key.data)
             else:
-                self.signals.hush()
+                self.signals.bell.hush()
 
     def look(self) -> None:
         """Bury the dead, stop what goes on for too long, and start what is missing."""

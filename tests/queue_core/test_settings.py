@@ -150,3 +150,11 @@ def test_days_to_keep_are_whole_and_at_least_one() -> None:
         for wrong in ("0", "-1", "7.5", "a week", "36501", "999999999", "٧"):
             with pytest.raises(SettingsError, match=f"{name} must be a whole number of days"):
                 from_environment({name: wrong})
+
+
+def test_who_is_not_to_be_woken_says_so() -> None:
+    assert from_environment({}).notify
+    assert from_environment({"QUEUE_NOTIFY": " On "}).notify
+    assert not from_environment({"QUEUE_NOTIFY": "off"}).notify
+    with pytest.raises(SettingsError, match="QUEUE_NOTIFY must be on or off"):
+        from_environment({"QUEUE_NOTIFY": "no"})

@@ -99,7 +99,7 @@ def test_requests_to_stop_are_counted(hangup, numbers, stops):
     try:
         for number in numbers:
             signal.raise_signal(number)
-        assert signals.ears.recv(100)
+        assert signals.bell.ears.recv(100)
         assert signals.stops == stops
     finally:
         signals.release()

@@ -1,0 +1,130 @@
+"""Sleep: a worker without jobs is woken by whoever enqueues one, and by nobody else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from queue_core import enqueue
+from queue_core.clauses import SLEEP
+from tests.queue_core.worker.conftest import wait_for
+
+NO_POLL = {"intake.POLL_SECONDS": 3_600.0}
+ASLEEP = f"""
+SELECT pid FROM pg_locks
+WHERE locktype = 'advisory' AND database = (
+        SELECT oid FROM pg_database WHERE datname = current_database()
+    )
+    AND (classid::bigint << 32 | objid::bigint) = {SLEEP}
+"""
+QUIET = """
+SELECT pid FROM pg_stat_activity
+WHERE pid = %s AND state = 'idle' AND state_change < clock_timestamp() - interval '1 s'
+"""
+
+
+@pytest.fixture
+def asleep(jobs) -> Callable[[], Any]:
+    """Give a function that returns the connections that are shown to sleep."""
+    return lambda: [row["pid"] for row in jobs.conn.execute(ASLEEP)]
+
+
+@pytest.fixture
+def heard(database) -> Callable[[], int]:
+    """Give a function that says how often somebody was woken since the last time."""
+    conn = database.connect()
+    conn.execute("LISTEN countersign")
+    return lambda: len([*conn.notifies(timeout=0.2)])
+
+
+@pytest.fixture
+def sleeper(database):
+    """Give a connection that is shown to sleep."""
+    conn = database.connect()
+    conn.execute(f"SELECT pg_advisory_lock({SLEEP})")
+    return conn
+
+
+def test_a_worker_that_sleeps_is_woken_for_a_job(jobs, start_worker, asleep):
+    start_worker(constants=NO_POLL)
+    wait_for(asleep)
+    jobs.ended(jobs.add("sample.echo"), "completed")
+
+
+def test_it_sleeps_again_when_there_is_no_more(jobs, start_worker, asleep):
+    start_worker(constants=NO_POLL)
+    for _ in range(3):
+        wait_for(asleep)
+        jobs.ended(jobs.add("sample.echo"), "completed")
+
+
+def test_while_a_run_goes_on_nobody_is_told(jobs, start_worker, asleep, heard):
+    start_worker(constants=NO_POLL)
+    wait_for(asleep)
+    path = jobs.path()
+    jobs.add("sample.sleep", {"seconds": 60, "path": str(path)})
+    jobs.begun(path)
+    wait_for(lambda: not asleep())
+    heard()
+    jobs.add("sample.echo")
+    assert heard() == 0
+
+
+def test_of_two_that_sleep_both_are_woken(jobs, start_worker, asleep):
+    workers = [start_worker(constants=NO_POLL) for _ in range(2)]
+    wait_for(asleep)
+    for worker in workers:
+        worker.id()
+    paths = [jobs.path(), jobs.path()]
+    for path in paths:
+        jobs.add("sample.sleep", {"seconds": 60, "path": str(path)})
+    assert {jobs.begun(path) for path in paths}
+
+
+def test_case_69_who_lost_its_connection_asks_at_once_and_sleeps_anew(jobs, start_worker, asleep):
+    start_worker(constants=NO_POLL)
+    (pid,) = wait_for(asleep)
+    wait_for(lambda: jobs.conn.execute(QUIET, [pid]).fetchone())
+    jobs.conn.execute("SELECT pg_terminate_backend(%s)", [pid])
+    (other,) = wait_for(lambda: [each for each in asleep() if each != pid])
+    assert other != pid
+    jobs.ended(jobs.add("sample.echo"), "completed")
+
+
+def test_without_notify_it_is_not_shown_to_sleep_and_finds_jobs_all_the_same(
+    jobs, start_worker, asleep, heard
+):
+    start_worker(notify=False)
+    jobs.ended(jobs.add("sample.echo"), "completed")
+    assert not asleep()
+    jobs.ended(jobs.add("sample.echo"), "completed")
+    assert not asleep()
+    assert heard() == 0
+
+
+def test_a_job_for_now_wakes_whoever_sleeps_and_one_for_later_nobody(
+    database, registry, sleeper, heard
+):
+    conn = database.connect()
+    enqueue(conn, "mail.send", delay=60)
+    assert heard() == 0
+    enqueue(conn, "mail.send")
+    assert heard() == 1
+
+
+def test_while_nobody_sleeps_nobody_is_told(database, registry, heard):
+    conn = database.connect()
+    enqueue(conn, "mail.send")
+    assert heard() == 0
+    assert not conn.execute(ASLEEP).fetchall()
+
+
+def test_they_are_told_with_the_commit_and_not_of_a_rollback(database, registry, sleeper, heard):
+    conn = database.connect(autocommit=False)
+    enqueue(conn, "mail.send")
+    assert heard() == 0
+    conn.rollback()
+    assert heard() == 0
+    enqueue(conn, "mail.send")
+    conn.commit()
+    assert heard() == 1
