@@ -11,7 +11,7 @@ from tests.chaos.books import Attempt
 from tests.chaos.conftest import IS_LONG
 from tests.chaos.load import Load
 from tests.chaos.staff import Staff
-from tests.queue_core.worker.conftest import wait_for
+from tests.queue_core.worker.conftest import PATIENCE, wait_for
 
 pytestmark = [
     pytest.mark.chaos,
@@ -144,8 +144,10 @@ def test_results_that_came_while_the_server_was_down_are_written_when_it_is_back
     runs = {Attempt(job, 1) for job in (short, cut, kept)}
     wait_for(lambda: runs <= books.seen().keys())
     own_server.stop_at_once()
-    wait_for(lambda: books.seen()[Attempt(short, 1)].done and books.seen()[Attempt(kept, 1)].done)
-    staff.await_line("gives itself up")
+    ended = {Attempt(short, 1), Attempt(kept, 1)}
+    patience = PATIENCE + 2 * STALE
+    wait_for(lambda: all(books.seen()[run].done for run in ended), patience)
+    staff.await_line("gives itself up", patience)
     time.sleep(DOWN_SECONDS)
     own_server.start()
     assert hasty.ended() == 5
