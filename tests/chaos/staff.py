@@ -25,6 +25,9 @@ CONSTANTS: Final[Mapping[str, float]] = MappingProxyType(
 )
 """Waits that would only make a run of chaos longer."""
 
+START_SECONDS: Final = 240.0
+"""A worker and its children, on a machine that starts others all the time."""
+
 
 class Staff:
     """The workers of one database. Whatever is started here is ended by `dismiss` or `close`."""
@@ -59,7 +62,7 @@ class Staff:
         Waits until there is a child; False where its worker ended by itself instead.
         """
         worker = dice.choice(self.present)
-        wait_for(lambda: worker.children() or worker.process.poll() is not None)
+        wait_for(lambda: worker.children() or worker.process.poll() is not None, START_SECONDS)
         time.sleep(dice.expovariate(8))
         children = sorted(worker.children())
         if worker.process.poll() is not None or not children:
