@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from queue_core import Client, migrate
+from queue_core.clauses import SLEEP
 from queue_core.database import connect, value
 from queue_core.errors import SchemaError
 from queue_core.poolers import is_pooled
@@ -18,6 +19,9 @@ from tests.queue_core.worker.conftest import Jobs, launch
 ROOT = Path(__file__).resolve().parents[1]
 LOCKED = "SELECT id FROM countersign.ready WHERE id = %(id)s FOR UPDATE"
 SETTING = "SELECT current_setting('lock_timeout') AS set"
+LISTENERS = """
+SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = %s
+"""
 CORE = "tests/queue_core"
 FEW = (
     *(f"{CORE}/transitions/test_{verb}.py" for verb in ("complete", "fail", "recover")),
@@ -101,6 +105,7 @@ def test_a_client_and_a_worker_with_real_processes_work_through_it(url, jobs, tm
         path = jobs.path()
         late = jobs.add("sample.sleep", {"seconds": 1, "path": str(path)})
         jobs.begun(path)
+        assert not jobs.conn.execute(LISTENERS, [SLEEP]).fetchall()
         assert worker.end() == 0
         assert jobs.facts(late).state == "completed"
         for trouble in ("storing or claiming failed", "a beat failed", "a chore failed"):

@@ -35,8 +35,8 @@ class WorkerOptions:
     SIGTERM, `memory_limit` how many MiB a child may allocate (None: no limit), and `stale_after`
     after how many silent seconds a worker is lost. `owner_url` is the way of the schema's owner,
     for retention alone (None: `url`), and `keep` for how long it keeps what ended. Without
-    `notify` nobody wakes it, and it finds jobs by polling alone, as behind a pooler that lends a
-    session for one transaction. Raises OptionError.
+    `notify` nobody wakes it, and it finds jobs by polling alone, as behind a pooler. Raises
+    OptionError.
     """
 
     url: str = field(repr=False)

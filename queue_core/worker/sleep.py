@@ -7,6 +7,7 @@ from typing import Final
 
 from queue_core.clauses import SLEEP
 from queue_core.database import execute, try_lock, unlock
+from queue_core.poolers import is_pooled
 from queue_core.worker.requests import Connection
 
 KEY: Final = int(SLEEP)
@@ -14,10 +15,14 @@ LISTEN: Final = "LISTEN countersign"
 
 
 class Sleep:
-    """For the clerk's thread. Of several that sleep one holds the lock, and all are woken."""
+    """For the clerk's thread. Of several that sleep one holds the lock, and all are woken.
+
+    Behind a pooler nobody can listen, and a lock would stay with somebody else's session.
+    """
 
     def __init__(self) -> None:
         self._conn: Connection | None = None
+        self._is_pooled = False
         self._is_shown = False
         self._is_over = False
 
@@ -26,9 +31,11 @@ class Sleep:
         self._is_over = False
         if conn is not self._conn:
             self._is_shown = False
-            execute(conn, LISTEN, {})
+            self._is_pooled = is_pooled(conn)
+            if not self._is_pooled:
+                execute(conn, LISTEN, {})
             self._conn = conn
-        if not self._is_shown:
+        if not (self._is_shown or self._is_pooled):
             self._is_shown = try_lock(conn, KEY)
 
     def end(self) -> None:
@@ -44,7 +51,7 @@ class Sleep:
         if self._is_over and self._is_shown:
             unlock(conn, KEY)
             self._is_shown = False
-        return len([*conn.notifies(timeout=0)]) > 0
+        return not self._is_pooled and len([*conn.notifies(timeout=0)]) > 0
 
     def line(self) -> int | None:
         """Return the file that can be read when we are woken."""
