@@ -36,6 +36,7 @@ class Running:
     child_pid: int | None = None
     started_at: datetime | None = None
     stop_requested_at: datetime | None = None
+    safe_to_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class Worker:
     lost_at: datetime | None = None
     lost_by: UUID | None = None
     lost_rule: str | None = None
+    draining_at: datetime | None = None
 
     @property
     def lives(self) -> bool:

@@ -194,12 +194,16 @@ new_jobs = st.lists(
 )
 offers = st.sampled_from(
     [
-        [Claimable(name, attempts, on_lost, limit) for name in names]  # pyright: ignore[reportArgumentType]
-        for names, attempts, on_lost, limit in product(
-            (NAMES, NAMES, NAMES[:1]), (1, 2, 3), ("attempts", "attempts", "review"), (None, 9.0)
+        [Claimable(name, attempts, on_lost, limit, None, safe) for name in names]  # pyright: ignore[reportArgumentType]
+        for names, attempts, (on_lost, safe), limit in product(
+            (NAMES, NAMES, NAMES[:1]),
+            (1, 2, 3),
+            (("attempts", False), ("attempts", True), ("review", False), ("review", True)),
+            (None, 9.0),
         )
     ]
 )
+completed = st.sampled_from([Completed(), Completed("7")])
 raised = st.sampled_from(
     [
         Failed("ValueError: no", outcome, retryable, retry_after, None, *known)
@@ -212,20 +216,13 @@ raised = st.sampled_from(
     ]
 )
 CRASHED = Failed("crashed: signal 9", "crashed", signal=9)
-put_back = st.sampled_from(
-    [
-        Deferred(0.0),
-        Deferred(60.0),
-        Unreadable("not JSON"),
-        Stopped("Stopped: 3 of 10"),
-        Stopped("killed", killed=True),
-    ]
-)
+STOPPED = (Stopped("Stopped: 3 of 10"), Stopped("killed", killed=True))
+put_back = st.sampled_from([Deferred(0.0), Deferred(60.0), Unreadable("not JSON"), *STOPPED])
+told_late = completed | raised | st.sampled_from([CRASHED, STOPPED[0]])
 seen = st.sampled_from(["nothing", "nothing", "rightly", "an attempt too few", "failed"])
 queues = st.sampled_from(QUEUES)
 bulks = st.sampled_from([None, UUID(int=7)])
 FIRST = Turn(0, "commit", "other commits")
-completed = st.sampled_from([Completed(), Completed("7")])
 
 
 ENDS: dict[type[Ending], tuple[str, Callable[..., Any], Callable[..., Any]]] = {
@@ -242,6 +239,10 @@ PAUSES: dict[str, tuple[Callable[..., int], Callable[..., bool]]] = {
     "resume": (resume_queue, moves.resume),
 }
 GOES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "drain": (
+        lambda conn, gone, _: fleet.drain(conn, gone),
+        lambda view, now, gone, _: moves.drain(view, now, gone),
+    ),
     "stop": (
         lambda conn, gone, _: fleet.stop(conn, gone),
         lambda view, now, gone, _: moves.stop(view, now, gone),
@@ -403,7 +404,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.runs)
     @rule(turn=turns, run=which, more=st.integers(0, 2))
     def gives_back(self, turn: Turn, run: int, more: int) -> None:
-        worker, tokens = self._tokens(turn, run, more)
+        self._returns(turn, *self._tokens(turn, run, more))
+
+    def _returns(self, turn: Turn, worker: UUID, tokens: list[tuple[UUID, int]]) -> None:
         self._step(
             turn,
             "give_back",
@@ -424,6 +427,9 @@ class Machine(RuleBasedStateMachine):
         busy = sorted({token[2] for token in self._live(turn)} & {*self.crew})
         if lost is not None and busy:
             self._gives_itself_up(pick(busy, lost))
+        self._recovers(turn, of, limit)
+
+    def _recovers(self, turn: Turn, of: UUID | None, limit: int) -> None:
         self._step(
             turn,
             "recover",
@@ -442,7 +448,7 @@ class Machine(RuleBasedStateMachine):
             self.facts |= view.changes
 
     @precondition(lambda self: self.runs)
-    @rule(turn=turns, run=which, ending=completed | raised | st.just(CRASHED), told=tellings)
+    @rule(turn=turns, run=which, ending=told_late, told=tellings)
     def reports_late(self, turn: Turn, run: int, ending: Ending, told: Told) -> None:
         """Do as a worker whose write found nothing: look for its own record, then dispute."""
         view, (party, other) = self._view(turn), self._pair(turn)
@@ -633,6 +639,9 @@ class Machine(RuleBasedStateMachine):
         gone, other = pick(self.crew, worker), pick(self.crew, by)
         if how == "bury_stale":
             self._falls_silent(gone)
+        self._goes(turn, how, gone, other)
+
+    def _goes(self, turn: Turn, how: str, gone: UUID, other: UUID) -> None:
         do, expected = GOES[how]
         self._step(
             turn,
@@ -640,6 +649,22 @@ class Machine(RuleBasedStateMachine):
             lambda conn: do(conn, gone, other),
             lambda view, now: expected(view, now, gone, other),
         )
+
+    @precondition(lambda self: self.any_in("running"))
+    @rule(turn=turns, run=which, begun=st.integers(0, 2), how=st.sampled_from(["stop", "give_up"]))
+    def a_worker_shuts_down(self, turn: Turn, run: int, begun: int, how: str) -> None:
+        """Give back what never began, say farewell, and recover those that were cut off."""
+        live = self._live(turn)
+        if not live:
+            return
+        *_, worker = pick(live, run)
+        held = [(job, attempt) for job, attempt, holder in live if holder == worker]
+        going_on = turn._replace(then="hold")
+        self._goes(going_on, "drain", worker, worker)
+        if held[begun:]:
+            self._returns(going_on, worker, held[begun:])
+        self._goes(going_on, how, worker, worker)
+        self._recovers(turn, worker, 1_000)
 
     def _falls_silent(self, key: UUID) -> None:
         worker = self.facts.get(key)

@@ -183,6 +183,7 @@ def _claimed(
         place.run_at,
         place.attempts_allowed or by.attempts,
         by.on_lost,
+        safe_to_repeat=by.safe_to_repeat,
     )
     view.move(key, run)
     limit = job.body.time_limit or by.time_limit
@@ -359,14 +360,21 @@ def recover(view: View, now: datetime, worker: UUID | None, limit: int) -> list[
     )
     for key, run in orphans[:limit]:
         ran = _ran(run, now, "lost", error=ABANDONED)
+        more = int(_is_spared(view.job(key), run))
         if run.on_lost == "review":
             view.move(key, _reviewed(run, now, "lost", error=ABANDONED), ran)
-        elif run.stop_requested_at or run.attempt >= run.attempts_allowed:
+        elif run.stop_requested_at or run.attempt >= run.attempts_allowed + more:
             state = "cancelled" if run.stop_requested_at else "failed"
             view.move(key, _ended(run, now, state, uncertain=True, error=ABANDONED), ran)
         else:
-            view.move(key, _queued(run, "ready", run.run_at), ran)
+            view.move(key, _queued(run, "ready", run.run_at, more), ran)
     return [_moved(view, now, key, run.attempt) for key, run in orphans[:limit]]
+
+
+def _is_spared(job: Job | None, run: Running) -> bool:
+    """Say whether a run claimed ahead had not begun, for all that is known: that is free, once."""
+    lost_before = job and any(ran.outcome == "lost" for ran in job.runs)
+    return run.safe_to_repeat and run.started_at is None and not lost_before
 
 
 # Reports of runs that were given up on
@@ -416,7 +424,13 @@ def is_disputable(view: View, key: UUID, now: datetime) -> bool:
 
 
 def _late(now: datetime, worker: UUID, report: RunReport) -> Ran:
-    failed = report.ending if isinstance(report.ending, Failed) else Failed("")
+    match report.ending:
+        case Failed() as failed:
+            pass
+        case Stopped(error=error):
+            failed = Failed(error)
+        case _:
+            failed = Failed("")
     return Ran(
         report.attempt,
         "late_completed" if isinstance(report.ending, Completed) else "late_failed",
@@ -614,6 +628,12 @@ def beat(view: View, now: datetime, key: UUID, began: Sequence[Started]) -> list
 
 def stop(view: View, now: datetime, key: UUID) -> bool:
     return bool(_gone(view, [key], stopped_at=now))
+
+
+def drain(view: View, now: datetime, key: UUID) -> None:
+    worker = view.worker(key)
+    if worker and not worker.draining_at:
+        view.put(key, replace(worker, draining_at=now))
 
 
 def give_up(view: View, now: datetime, key: UUID) -> bool:

@@ -46,7 +46,7 @@ FROM countersign.blocked
 RUNNING = """
 SELECT running.id, running.attempt, running.worker, running.claimed_at, running.queue,
     running.name, running.rank, running.run_at, running.attempts_allowed, running.on_lost,
-    running.child_pid, running.started_at, running.stop_requested_at
+    running.child_pid, running.started_at, running.stop_requested_at, running.safe_to_repeat
 FROM countersign.running
 """
 REVIEWED = """
@@ -75,7 +75,7 @@ ORDER BY acts.id
 """
 WORKERS = """
 SELECT workers.id, workers.beat_at < clock_timestamp() - interval '1 min' AS silent,
-    workers.stopped_at, workers.lost_at, workers.lost_by, workers.lost_rule
+    workers.stopped_at, workers.lost_at, workers.lost_by, workers.lost_rule, workers.draining_at
 FROM countersign.workers
 """
 QUEUES = """

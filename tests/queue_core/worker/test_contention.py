@@ -121,7 +121,7 @@ def got_through(jobs: Jobs, made: Sequence[UUID], told: Sequence[ActOutcome]) ->
     assert {each.why for each in told} <= {None, "wrong_state", "already_asked"}
 
 
-def test_two_bulks_that_share_jobs_get_through_beside_a_worker_that_ends_them(
+def test_case_62_two_bulks_that_share_jobs_get_through_beside_a_worker_that_ends_them(
     desk: Desk, jobs: Jobs, database: Database
 ) -> None:
     made = asked_for(jobs, 1_500, desk.line)
@@ -138,7 +138,7 @@ def test_two_bulks_that_share_jobs_get_through_beside_a_worker_that_ends_them(
     got_through(jobs, made, told)
 
 
-def test_two_bulks_that_share_jobs_get_through_beside_a_real_worker(
+def test_case_62_two_bulks_that_share_jobs_get_through_beside_a_real_worker(
     start_worker, jobs: Jobs, database: Database
 ) -> None:
     made = asked_for(jobs, 1_500, "default")
