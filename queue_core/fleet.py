@@ -11,7 +11,10 @@ from queue_core.database import execute, rows, value
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a worker says of itself when it registers. `pid_namespace` tells containers apart."""
+    """What a worker says of itself when it registers.
+
+    `pid_namespace` tells containers apart, `process_start` a process from a later one of its pid.
+    """
 
     host: str
     pid: int
@@ -21,6 +24,7 @@ class Identity:
     queues: Sequence[str]
     slots: int
     name: str | None = None
+    process_start: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Peer:
 
     id: UUID
     pid: int
+    process_start: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,9 @@ class _Id:
 
 REGISTER = """
 INSERT INTO countersign.workers (id, name, host, pid, boot_id, pid_namespace, version, queues,
-    slots)
+    slots, process_start)
 VALUES (countersign.new_id(), %(name)s, %(host)s, %(pid)s, %(boot_id)s, %(pid_namespace)s,
-    %(version)s, %(queues)s::text[], %(slots)s)
+    %(version)s, %(queues)s::text[], %(slots)s, %(process_start)s)
 RETURNING workers.id
 """
 
@@ -82,6 +87,7 @@ def register(conn: psycopg.Connection[object], identity: Identity) -> UUID:
     """Add a row for a new worker session and return its id: never an earlier session's."""
     parameters: dict[str, object] = {
         "name": identity.name,
+        "process_start": identity.process_start,
         "host": identity.host,
         "pid": identity.pid,
         "boot_id": identity.boot_id,
@@ -214,7 +220,7 @@ def bury_stale(conn: psycopg.Connection[object], worker: UUID, stale_after: floa
 
 
 SAME_HOST = """
-SELECT workers.id, workers.pid
+SELECT workers.id, workers.pid, workers.process_start
 FROM countersign.workers
 WHERE workers.stopped_at IS NULL
     AND workers.lost_at IS NULL

@@ -70,7 +70,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "waiting": _words("id queue name rank run_at attempt attempts_allowed"),
         "workers": _words(
             "id name host pid boot_id pid_namespace version queues slots started_at beat_at "
-            "stopped_at lost_at lost_by lost_rule handles draining_at"
+            "stopped_at lost_at lost_by lost_rule handles draining_at process_start"
         ),
     }
 )

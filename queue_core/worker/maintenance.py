@@ -15,11 +15,11 @@ from queue_core.tallies import fold
 from queue_core.transitions import promote as promotion
 from queue_core.transitions import recover as recovery
 from queue_core.worker import logs
+from queue_core.worker.burial import bury_dead, tell_recovered
 from queue_core.worker.claimer import Claimer
 from queue_core.worker.crew import Crew
 from queue_core.worker.heartbeat import Heartbeat
 from queue_core.worker.link import LOCKED, Link
-from queue_core.worker.processes import can_judge, is_gone
 from queue_core.worker.requests import Connection
 
 EVERY_SECONDS: Final = 1.0
@@ -152,23 +152,18 @@ class Maintenance(threading.Thread):
 
     def _bury_dead(self, conn: Connection) -> None:
         """Declare workers of this host lost whose process is gone, however fresh their beat."""
-        if not can_judge(self._identity):
-            return
-        peers = fleet.same_host(conn, self._worker, self._identity)
-        dead = [peer.id for peer in peers if is_gone(peer.pid)]
-        if dead:
-            _tell(fleet.bury_dead(conn, self._worker, dead), "its process is gone")
+        bury_dead(conn, self._worker, self._identity)
 
     def _bury_stale(self, conn: Connection) -> None:
         if self._heartbeat.may_judge():
             silent = fleet.bury_stale(conn, self._worker, self._stale_after)
-            _tell(silent, "it was not heard from")
+            for worker in silent:
+                logs.warning("worker declared lost", lost=worker, why="it was not heard from")
 
     def _recover(self, conn: Connection) -> None:
         for _ in range(MOST_BATCHES):
             moved = recovery.recover(conn)
-            for each in moved:
-                logs.warning("run recovered", job=each.id, attempt=each.attempt, state=each.state)
+            tell_recovered(moved)
             if len(moved) < recovery.BATCH:
                 return
 
@@ -193,8 +188,3 @@ class Maintenance(threading.Thread):
 def pause(ends: float, due: float) -> float:
     """Return the seconds to wait for the earlier of two times (monotonic), never none at all."""
     return max(SHORTEST_PAUSE, min(ends, due) - time.monotonic())
-
-
-def _tell(lost: list[UUID], why: str) -> None:
-    for worker in lost:
-        logs.warning("worker declared lost", lost=worker, why=why)

@@ -9,8 +9,12 @@ from typing import Final
 from queue_core.fleet import Identity
 from queue_core.worker.options import WorkerOptions
 
+_PROCESSES: Final = Path("/proc")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
+_TIME_NAMESPACE: Final = Path("/proc/self/ns/time")
+_STARTED: Final = 19
+"""Which field of a `stat`, counted after the name, says when its process began: in ticks."""
 _LONGEST_HOST: Final = 255
 
 
@@ -25,6 +29,7 @@ def identity(options: WorkerOptions) -> Identity:
         queues=sorted(options.queues),
         slots=options.processes,
         name=options.name,
+        process_start=process_start(os.getpid()),
     )
 
 
@@ -33,10 +38,20 @@ def can_judge(us: Identity) -> bool:
     return bool(us.boot_id and us.pid_namespace)
 
 
-def is_gone(pid: int) -> bool:
-    """Say whether no process of that pid runs here any more; a zombie does not run.
+def process_start(pid: int) -> str | None:
+    """Return what tells a process from any other that has its pid in its turn; None if unknown.
 
-    Our own pid belongs to us, so any earlier bearer of it is gone.
+    It is when it began, and whose clock says so: a time namespace may have another.
+    """
+    fields = _stat(pid)
+    return f"{fields[_STARTED]} {_link(_TIME_NAMESPACE)}" if fields else None
+
+
+def is_gone(pid: int, start: str | None) -> bool:
+    """Say whether the process of that pid that began at `start` runs here no more.
+
+    A zombie does not run. Our own pid belongs to us, so any earlier bearer of it is gone. Where
+    `start` or what runs now cannot be told, whoever has the pid is taken for it.
     """
     if pid == os.getpid():
         return True
@@ -45,18 +60,27 @@ def is_gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
+        pass  # somebody else's: it may have been given the number since
+    fields = _stat(pid)
+    if fields is None:
+        return False  # nobody knows; one that ended just now is found gone the next time
+    return fields[0] in {"Z", "X"} or _is_another(start, process_start(pid))
+
+
+def _is_another(start: str | None, now: str | None) -> bool:
+    if start is None or now is None:
         return False
-    return _is_zombie(pid)
+    (began, clock), (begins, clock_now) = start.split(" ", 1), now.split(" ", 1)
+    return clock == clock_now and began != begins
 
 
-def _is_zombie(pid: int) -> bool:
+def _stat(pid: int) -> list[str] | None:
+    """Return what the kernel says of a process after its name; None where there is nothing."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return Path("/proc/self/stat").exists()  # it ended just now; without /proc nobody knows
+        status = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] in {"Z", "X"}
+        return None
+    return status.rpartition(")")[2].split()
 
 
 def _boot_id() -> str:
@@ -67,8 +91,14 @@ def _boot_id() -> str:
 
 
 def _pid_namespace() -> str:
+    """Return our pid namespace; nothing where /proc shows the processes of another."""
+    shows_ours = _link(_PROCESSES / "self") == str(os.getpid())
+    return _link(_PID_NAMESPACE) if shows_ours else ""
+
+
+def _link(path: Path) -> str:
     try:
-        return str(_PID_NAMESPACE.readlink())
+        return str(path.readlink())
     except OSError:
         return ""
 

@@ -17,6 +17,7 @@ from queue_core.transitions.dispute import dispute
 from queue_core.transitions.give_back import give_back
 from queue_core.worker import logs, processes
 from queue_core.worker.books import Finished, Key, Returned, finished, not_begun
+from queue_core.worker.burial import succeed
 from queue_core.worker.clerk import Clerk
 from queue_core.worker.guard import boottime
 from queue_core.worker.heartbeat import Beat, Heartbeat, Stops, beat_seconds
@@ -59,9 +60,10 @@ class Supervisor:
         self._strangers: frozenset[Key] = frozenset()
         self._has_compared = False
         identity = processes.identity(options)
-        with connect(options.url, name=APPLICATION) as conn:
+        with connect(options.url, name=APPLICATION, options=BUSY) as conn:
             registered = boottime()
             self._worker = fleet.register(conn, identity)
+            succeed(conn, self._worker, identity)
         pause = beat_seconds(options.stale_after)
         self._heartbeat = Heartbeat(
             Link(options.url, "-c lock_timeout=100ms", longest_pause=pause),

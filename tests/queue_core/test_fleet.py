@@ -213,9 +213,9 @@ def test_who_ended_by_itself_is_not_declared_lost_afterwards(conn, ends) -> None
 )
 def test_pids_are_compared_within_one_host_boot_and_namespace(conn, other) -> None:
     me = fleet.register(conn, IDENTITY)
-    neighbour = fleet.register(conn, _like(pid=77))
+    neighbour = fleet.register(conn, _like(pid=77, process_start="7 clock"))
     fleet.register(conn, _like(pid=78, **other))
-    assert fleet.same_host(conn, me, IDENTITY) == [fleet.Peer(neighbour, 77)]
+    assert fleet.same_host(conn, me, IDENTITY) == [fleet.Peer(neighbour, 77, "7 clock")]
 
 
 def _like(**changed: Any) -> fleet.Identity:

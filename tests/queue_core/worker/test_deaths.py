@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import asdict
 
 import pytest
 
 from queue_core import fleet, retry
+from queue_core.worker import WorkerOptions, processes
 from tests.queue_core.worker.conftest import is_alive, stat, wait_for
 
 
@@ -177,3 +181,47 @@ def test_a_worker_of_an_earlier_life_with_our_own_pid_is_gone(start_worker, jobs
     lost = "SELECT lost_rule FROM countersign.workers WHERE id = %s AND lost_at IS NOT NULL"
     found = wait_for(lambda: jobs.conn.execute(lost, [dead]).fetchone())
     assert found == {"lost_rule": "same_host"}
+
+
+def test_a_worker_buries_at_its_start_whoever_it_can_prove_dead_and_nobody_else(start_worker, jobs):
+    """The others are in other containers, on other machines, or from before the last boot."""
+    us = processes.identity(WorkerOptions("host=nowhere", "module"))
+    ours = {**asdict(us), "pid": os.getpid()}
+    live = fleet.register(jobs.conn, fleet.Identity(**ours))
+    number_reused = {**ours, "process_start": f"1 {(us.process_start or '').partition(' ')[2]}"}
+    gone = {**ours, "pid": _free_pid()}
+    dead = [fleet.register(jobs.conn, fleet.Identity(**each)) for each in (number_reused, gone)]
+    elsewhere = [
+        fleet.register(jobs.conn, fleet.Identity(**{**gone, **other}))
+        for other in ({"pid_namespace": "pid:[1]"}, {"boot_id": "before"}, {"host": "pay-9"})
+    ]
+    worker = start_worker()
+    worker.id()
+    rules = {
+        row["id"]: row["lost_rule"]
+        for row in jobs.conn.execute("SELECT id, lost_rule FROM countersign.workers")
+    }
+    assert [rules[each] for each in dead] == ["same_host"] * 2
+    assert [rules[each] for each in (live, *elsewhere, worker.id())] == [None] * 5
+
+
+def _free_pid() -> int:
+    """Return a number that no process has: of one that has just ended, since they go round."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_first_claim_of_a_restarted_worker_finds_what_the_last_one_left(start_worker, jobs):
+    """With default settings, and in its old place: before what came since."""
+    path = jobs.path()
+    worker = start_worker(stale_after=60.0)
+    made = jobs.add("sample.sleep", {"seconds": 60, "path": str(path)}, attempts=2)
+    jobs.begun(path)
+    worker.send(signal.SIGKILL)
+    worker.ended()
+    path.unlink()
+    jobs.add("sample.sleep", {"seconds": 60})
+    start_worker(stale_after=60.0, constants={"maintenance.EVERY_SECONDS": 600.0}).id()
+    jobs.begun(path)
+    assert (jobs.facts(made).attempt, jobs.runs(made)) == (2, [(1, "lost")])

@@ -18,14 +18,14 @@ from queue_core.errors import DatabaseAwayError, OptionError
 from queue_core.fleet import Held
 from queue_core.outcomes import Completed, Failed
 from queue_core.transitions.claim import Claimable, Claimed
-from queue_core.worker import WorkerOptions, books, heartbeat, logs, memory
+from queue_core.worker import WorkerOptions, books, heartbeat, logs, memory, processes
 from queue_core.worker.books import Begun
 from queue_core.worker.guarding import Watch, environment
 from queue_core.worker.heartbeat import Beat, Heartbeat, Stops
 from queue_core.worker.link import BUSY, Link, is_bad_value
 from queue_core.worker.messages import Report
 from queue_core.worker.offers import Offers
-from queue_core.worker.processes import is_gone
+from queue_core.worker.processes import can_judge, is_gone, process_start
 from queue_core.worker.signals import Signals
 from queue_core.worker.starts import Starts
 from queue_core.worker.verdicts import crashed
@@ -60,15 +60,44 @@ def test_a_beat_is_a_twelfth_of_the_stale_time_and_never_under_20_ms():
 
 def test_a_process_is_gone_when_it_is_dead_even_if_nobody_has_reaped_it():
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert not is_gone(process.pid)
+    start = process_start(process.pid)
+    assert not is_gone(process.pid, start)
     process.kill()
-    wait_for(lambda: is_gone(process.pid))
+    wait_for(lambda: is_gone(process.pid, start))
     assert process.stdin
     process.stdin.close()
     process.wait()
-    assert is_gone(process.pid)
-    assert not is_gone(1)
-    assert is_gone(os.getpid())  # an earlier bearer of our number
+    assert is_gone(process.pid, start)
+    assert not is_gone(1, process_start(1))
+    assert is_gone(os.getpid(), None)  # an earlier bearer of our number
+
+
+def test_a_process_is_gone_when_another_has_its_number_and_not_where_nobody_knows():
+    """One tick apart is apart: the kernel gives a number again only after all others."""
+    parent = os.getppid()
+    start = process_start(parent)
+    assert start
+    ticks, clock = start.split(" ", 1)
+    assert not is_gone(parent, start)
+    assert is_gone(parent, f"{int(ticks) - 1} {clock}")
+    assert not is_gone(parent, None)
+    assert not is_gone(parent, f"{int(ticks) - 1} another clock")
+
+
+def test_where_proc_shows_the_processes_of_others_nobody_is_judged(monkeypatch, tmp_path):
+    options = WorkerOptions("host=nowhere", "module")
+    assert can_judge(processes.identity(options))
+    (tmp_path / "self").symlink_to("1")
+    monkeypatch.setattr(processes, "_PROCESSES", tmp_path)
+    us = processes.identity(options)
+    assert (us.pid_namespace, us.process_start, can_judge(us)) == ("", None, False)
+    assert not is_gone(os.getppid(), "1 clock")
+
+
+@pytest.mark.parametrize("file", ["_BOOT_ID", "_PID_NAMESPACE"])
+def test_who_does_not_know_its_own_boot_or_namespace_judges_nobody(monkeypatch, tmp_path, file):
+    monkeypatch.setattr(processes, file, tmp_path / "none")
+    assert not can_judge(processes.identity(WorkerOptions("host=nowhere", "module")))
 
 
 def test_children_get_no_secrets(monkeypatch):
