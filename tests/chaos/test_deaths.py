@@ -43,7 +43,9 @@ def act(books, conn, dice):
 def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, staff, dice):
     conn = database.connect()
     for _ in range(3):
-        staff.hire()
+        staff.hire(
+            stale_after=120.0
+        )  # deaths are seen at once; nobody is slow enough to be given up
     staff.await_ready()
     kills = 0
     exits: Counter[int] = Counter()
