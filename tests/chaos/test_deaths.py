@@ -19,7 +19,7 @@ MOST_READY = 5 * AT_ONCE
 READY = "SELECT count(*) AS jobs FROM countersign.ready"
 SUPERVISORS = 4
 """Each fourth of the killed is a supervisor."""
-STRUCK = "SELECT FROM countersign.runs WHERE outcome IN ('lost', 'crashed') LIMIT 1"
+STRUCK = "SELECT job_id FROM countersign.runs WHERE outcome IN ('lost', 'crashed') LIMIT 1"
 SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "chaos_goes_on"}
 PICK = {
     "ready": "SELECT id FROM countersign.ready ORDER BY id LIMIT 3",
