@@ -3,7 +3,6 @@
 import difflib
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeVar, cast
@@ -25,10 +24,10 @@ from queue_core.jobs import (
     encode,
 )
 from queue_core.rules import Schedule, interval
+from queue_core.sharing import Around, Shares, shares_of
 
 OnLost = Literal["attempts", "review"]
 Function = TypeVar("Function", bound=Callable[..., object])
-Around = Callable[[], AbstractContextManager[object]]
 
 DEFAULT_QUEUE: Final = "default"
 MOST_AT_ONCE: Final = 1_000_000
@@ -48,6 +47,7 @@ class Handler:
     on_lost: OnLost = "attempts"
     safe_to_repeat: bool = False
     limit: int | None = None
+    shares: Shares | None = None
     effects: str | None = None
     how_to_check: str | None = None
     owner: str | None = None
@@ -104,6 +104,7 @@ class Registry:
         on_lost: OnLost | None = None,
         safe_to_repeat: bool = False,
         limit: int | None = None,
+        threads: bool = False,
         effects: str | None = None,
         how_to_check: str | None = None,
         owner: str | None = None,
@@ -115,7 +116,8 @@ class Registry:
         unless given, since a retry repeats the work; `time_limit` is in seconds;
         `on_lost="review"` sends a job to a person whenever its run is lost or its child
         dies. `safe_to_repeat` says that a run may be done twice, so that runs may be claimed
-        ahead; at most `limit` runs of the name go on at once in a worker. What a run does
+        ahead; at most `limit` runs of the name go on at once in a worker. A run has a process
+        alone, unless the function is async or `threads` lets it share one. What a run does
         outside, how to check whether it did, whose job it is and where its runbook is are
         texts of at most 500 characters for people who have to decide. Registering a name again
         replaces its handler. Raises DeclarationError.
@@ -133,6 +135,7 @@ class Registry:
                     on_lost=self._on_lost if on_lost is None else on_lost,
                     safe_to_repeat=safe_to_repeat,
                     limit=limit,
+                    shares=shares_of(function, name, threads=threads),
                     effects=effects,
                     how_to_check=how_to_check,
                     owner=owner,
@@ -156,14 +159,14 @@ class Registry:
         DeclarationError.
         """
         if not _is_model(schema):
-            message = f"job {name!r}: its schema must be a pydantic model"
-            raise DeclarationError(message)
+            raise DeclarationError(f"job {name!r}: its schema must be a pydantic model")
         self._add(Handler(name=name, function=None, schema=schema, queue=queue))
 
     def around(self, factory: Around) -> Around:
         """Enter the context manager that `factory()` makes round each run, in the child.
 
-        Several nest in the order given, the first outermost. Usable as a decorator.
+        Round async handlers it may be an async one. Several nest in the order given, the
+        first outermost. Usable as a decorator.
         """
         self._arounds.append(factory)
         return factory
@@ -193,11 +196,9 @@ class Registry:
             if first_at is not None:
                 check_moment(first_at, "first_at")
         except OptionError as error:
-            message = f"schedule {name!r}: {error}"
-            raise DeclarationError(message) from None
+            raise DeclarationError(f"schedule {name!r}: {error}") from None
         if any(name in registry._schedules for registry in _REGISTRIES):  # noqa: SLF001 - of its own class
-            message = f"schedule {name!r} is declared in this process already"
-            raise DeclarationError(message)
+            raise DeclarationError(f"schedule {name!r} is declared in this process already")
         self._schedules[name] = _Every(length, first_at, job)
 
     @property
@@ -235,13 +236,11 @@ class Registry:
             for what in TEXTS:
                 check_text(getattr(handler, what), what)
         except OptionError as error:
-            message = f"job {handler.name!r}: {error}"
-            raise DeclarationError(message) from None
+            raise DeclarationError(f"job {handler.name!r}: {error}") from None
         if any(handler.name in other._handlers for other in _REGISTRIES if other is not self):  # noqa: SLF001 - of its own class
-            message = (
+            raise DeclarationError(
                 f"job {handler.name!r} is declared in another registry of this process already"
             )
-            raise DeclarationError(message)
         self._handlers[handler.name] = handler
 
 
@@ -295,6 +294,5 @@ def _is_model(schema: object) -> bool:
 
 def _check_on_lost(on_lost: object) -> OnLost:
     if on_lost not in ("attempts", "review"):
-        message = 'on_lost must be "attempts" or "review"'
-        raise DeclarationError(message)
+        raise DeclarationError('on_lost must be "attempts" or "review"')
     return on_lost

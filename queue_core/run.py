@@ -1,13 +1,14 @@
 """What a handler sees of its run, and what it raises to say how its job goes on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 from uuid import UUID
 
 from queue_core.jobs import check_seconds
 
-StopReason = Literal["cancelled", "shutdown"]
-"""Why a run is to stop: somebody cancelled its job, or its worker shuts down."""
+StopReason = Literal["cancelled", "shutdown", "stopped"]
+"""Why a run is to stop: somebody cancelled its job, its worker shuts down, or its time is over."""
 
 
 class RetryAfter(Exception):  # noqa: N818 - an instruction to the queue, not a kind of error
@@ -41,14 +42,20 @@ class DeferRun(BaseException):
 
 @dataclass(slots=True)
 class StopRequest:
-    """Whether a run is asked to stop, and why: set by one thread of the child, read by others."""
+    """Whether a run is asked to stop, and why: set by one thread of the child, read by others.
+
+    `heard` is called, in that thread, when it was asked.
+    """
 
     why: StopReason | None = None
+    heard: Callable[[], object] | None = None
 
     def ask(self, why: StopReason) -> None:
         """Ask the run to stop. That its job was cancelled outweighs a shutdown, never less."""
         if self.why != "cancelled":
             self.why = why
+        if self.heard:
+            self.heard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +77,10 @@ class Run:
         return str(self.id)
 
     def stop_requested(self) -> StopReason | None:
-        """Say whether this run is asked to stop: "cancelled", "shutdown", or None.
+        """Say whether this run is asked to stop: "cancelled", "shutdown", "stopped", or None.
 
-        "cancelled": a person cancelled the job; "shutdown": the worker is to end. Cheap enough
+        "cancelled": a person cancelled the job; "shutdown": the worker is to end; "stopped": its
+        time limit is passed, and its process is killed with all in it unless it ends. Cheap enough
         for the tightest loop, since it only looks at what the child was told.
         """
         return self._request.why

@@ -11,7 +11,11 @@ from queue_core.errors import RunCutOffError
 from queue_core.retention import Keep
 from queue_core.settings import from_environment
 from queue_core.worker import WorkerOptions, logs
-from queue_core.worker.options import DEFAULT_GRACE_SECONDS
+from queue_core.worker.options import (
+    DEFAULT_ASYNC_SLOTS,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_THREAD_SLOTS,
+)
 
 
 class QueueSlots(click.ParamType):
@@ -41,7 +45,25 @@ class QueueSlots(click.ParamType):
     metavar="NAME[=SLOTS]",
     help="Take from this queue only, with at most SLOTS runs at once. Repeatable.",
 )
-@click.option("--processes", type=int, help="Runs at once (default: one for each processor).")
+@click.option(
+    "--processes",
+    type=int,
+    help="Runs at once, each in a process (default: one for each processor).",
+)
+@click.option(
+    "--async-slots",
+    type=int,
+    default=DEFAULT_ASYNC_SLOTS,
+    show_default=True,
+    help="Runs of async handlers at once, all in one process.",
+)
+@click.option(
+    "--thread-slots",
+    type=int,
+    default=DEFAULT_THREAD_SLOTS,
+    show_default=True,
+    help="Runs of handlers with threads=True at once, all in one process.",
+)
 @click.option(
     "--grace",
     type=float,
@@ -57,11 +79,13 @@ class QueueSlots(click.ParamType):
 )
 @click.option("--name", help="What the console calls this worker.")
 @click.option("--one", is_flag=True, help="Run one job if there is one, and end.")
-def work(
+def work(  # noqa: PLR0913 - a parameter for each option
     *,
     jobs: str,
     queues: tuple[tuple[str, int | None], ...],
     processes: int | None,
+    async_slots: int,
+    thread_slots: int,
     grace: float,
     memory_limit: int | None,
     name: str | None,
@@ -79,6 +103,8 @@ def work(
         url="",  # only once all else is known to be usable: it may start a server
         jobs=jobs,
         queues=dict(queues),
+        async_slots=async_slots,
+        thread_slots=thread_slots,
         grace=grace,
         memory_limit=memory_limit,
         name=name,

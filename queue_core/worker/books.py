@@ -9,7 +9,7 @@ from uuid import UUID
 
 from queue_core.backoff import backoff, jittered
 from queue_core.fleet import Started
-from queue_core.outcomes import Ending, Failed, RunReport
+from queue_core.outcomes import Ending, Failed, RunReport, Stopped
 from queue_core.run import StopReason
 from queue_core.transitions.claim import Claimed
 from queue_core.worker.guard import boottime
@@ -28,12 +28,13 @@ class Returned:
     """The run never began: its claim is given back."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RunInHand:
     """A run that a child was given at `given`; it is to end by `stop_at` (monotonic).
 
     `began` is None while it waits behind another run of the same child. Both are on the clock
-    of `boottime()`.
+    of `boottime()`. Where `verdict` is set the run ended so, whatever its child says from now
+    on, and its child is killed at `kill_process_at` (monotonic) unless it is over by then.
     """
 
     claimed: Claimed
@@ -45,6 +46,8 @@ class RunInHand:
     """Why it is asked to stop, if it is; it may go on all the same."""
     kill_after: int | None = None
     kill_at: float = math.inf
+    verdict: Failed | Stopped | None = None
+    kill_process_at: float = math.inf
 
     @property
     def key(self) -> Key:
@@ -77,6 +80,10 @@ class RunInHand:
         if kill_after is not None:
             self.kill_after, self.kill_at = kill_after, time.monotonic() + kill_after
         return True
+
+    def next_act(self) -> float:
+        """Return when something is to be done about it, on the monotonic clock."""
+        return self.force_at if self.verdict is None else self.kill_process_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +137,23 @@ class Begun:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[int, RunInHand] = {}
+        self._runs: dict[int, tuple[RunInHand, ...]] = {}
+        self._written: set[Key] = set()
 
-    def note(self, child: int, run: RunInHand | None) -> None:
-        """Note which run goes on in a child, if any."""
+    def note(self, child: int, runs: tuple[RunInHand, ...]) -> None:
+        """Note which runs go on in a child."""
         with self._lock:
-            if run is None:
-                self._runs.pop(child, None)
-            else:
-                self._runs[child] = run
+            over = {run.key for run in self._runs.get(child, ())} - {run.key for run in runs}
+            self._written -= over
+            self._runs[child] = runs
+            if not runs:
+                del self._runs[child]
 
     def drop(self, keys: set[Key]) -> None:
-        """Forget runs whose beginning is written."""
+        """Tell no more of runs whose beginning is written."""
         with self._lock:
-            self._runs = {pid: run for pid, run in self._runs.items() if run.key not in keys}
+            going = {run.key for runs in self._runs.values() for run in runs}
+            self._written |= keys & going
 
     def snapshot(self) -> dict[Key, Started]:
         """Return them as a beat tells of them."""
@@ -151,6 +161,7 @@ class Begun:
             now = boottime()
             return {
                 run.key: Started(*run.key, run.child_pid, now - run.began)
-                for run in self._runs.values()
-                if run.began is not None
+                for runs in self._runs.values()
+                for run in runs
+                if run.began is not None and run.key not in self._written
             }

@@ -1,4 +1,8 @@
-"""A child: the process that runs handlers, one job at a time, for the supervisor that made it."""
+"""A child: the process that runs handlers for the supervisor that made it.
+
+What runs of the first job's name share says how it goes on: one at a time in the main thread,
+many in an event loop, or many in threads.
+"""
 
 import contextlib
 import ctypes
@@ -15,6 +19,7 @@ from uuid import UUID
 
 from queue_core.registry import Registry
 from queue_core.run import Stopped, StopReason, StopRequest
+from queue_core.worker import serving_loop, serving_threads
 from queue_core.worker.describe import describe, headline
 from queue_core.worker.execute import execute
 from queue_core.worker.frames import LARGEST_TO_CHILD, Frame, FrameError, Frames
@@ -57,10 +62,15 @@ class Line:
         self._requests: dict[tuple[UUID, int], StopRequest] = {}
         self._running: UUID | None = None
         self._stopping: UUID | None = None
+        self._is_shared = False
 
     def listen(self) -> None:
         """Start reading, so that the end of the supervisor is the end of this process."""
         threading.Thread(target=self._read, name="countersign-line", daemon=True).start()
+
+    def share(self) -> None:
+        """Have runs only asked to stop from now on: several go on, none in charge of signals."""
+        self._is_shared = True
 
     def next_job(self) -> JobMessage | None:
         """Wait for a job; None when there are to be no more."""
@@ -151,6 +161,11 @@ class Line:
             request.ask(why)
 
     def _stop(self, job: UUID) -> None:
+        for (asked, _), request in list(self._requests.items()):
+            if asked == job:
+                request.ask("stopped")
+        if self._is_shared:
+            return
         self._stopping = job
         main = threading.main_thread().ident
         if main is not None:
@@ -201,8 +216,31 @@ def _leave() -> NoReturn:
 
 def _serve(line: Line, jobs: str, take_signals: Callable[[], None], memory: int | None) -> None:
     registry = _introduce(line, jobs)
+    first = line.next_job() if registry else None
+    if registry is None or first is None:
+        return
+    handler = registry.handlers.get(first.name)
+    match handler and handler.shares:
+        case None:
+            _serve_alone(line, registry, first, take_signals, memory)
+        case "loop":
+            line.share()
+            serving_loop.serve(line, registry, first, memory)
+        case "threads":
+            line.share()
+            serving_threads.serve(line, registry, first, memory)
+
+
+def _serve_alone(
+    line: Line,
+    registry: Registry,
+    first: JobMessage,
+    take_signals: Callable[[], None],
+    memory: int | None,
+) -> None:
     slate = Slate()
-    while registry and (job := line.next_job()):
+    job: JobMessage | None = first
+    while job:
         take_signals()  # again, since a handler may have set its own
         line.begin(job)
         began = boottime()
@@ -214,6 +252,7 @@ def _serve(line: Line, jobs: str, take_signals: Callable[[], None], memory: int 
         line.say(Report(job.id, explained(ending, memory), began, took, stain))
         if stain:
             _leave()
+        job = line.next_job()
 
 
 def _introduce(line: Line, jobs: str) -> Registry | None:

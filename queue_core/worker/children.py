@@ -1,4 +1,4 @@
-"""One child as the supervisor sees it: a process, a line to it, and the run in its hands."""
+"""One child as the supervisor sees it: a process, a line to it, and the runs in its hands."""
 
 import os
 import signal
@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
+from uuid import UUID
 
-from queue_core.outcomes import Failed, Stopped
+from queue_core.sharing import Shares
 from queue_core.transitions.claim import Claimable
 from queue_core.worker.books import RunInHand
 from queue_core.worker.frames import LARGEST_FROM_CHILD, Frames
 from queue_core.worker.memory import killed_for_memory
-from queue_core.worker.messages import Message, read_child
+from queue_core.worker.messages import END, Message, read_child
 
 START_SECONDS: Final = 60.0
 """How long a child may take to import its code and say hello."""
@@ -31,35 +32,42 @@ class Child:
     pid: int
     offers: tuple[Claimable, ...] | None
     """What its code handles; None until it has said hello."""
-    run: RunInHand | None
-    """The run that goes on."""
+    going: dict[UUID, RunInHand]
+    """The runs that go on, by their jobs."""
     ahead: deque[RunInHand]
-    """The runs that begin after it, in their order."""
+    """The runs that begin after the one that goes on, in their order."""
     lead: int
     """How many runs it has ended since it was last idle."""
     lead_seconds: float
     """How long these took, as it says."""
     lead_began: float
-    noted: RunInHand | None
-    """The run of which the heartbeat knows that it goes on."""
+    noted: tuple[RunInHand, ...]
+    """The runs of which the heartbeat knows that they go on."""
     leaves: bool
-    """Whether it said that it leaves: what it was given and has not begun, it never will."""
+    """Whether it is about to leave: what it was given and has not begun, it never will."""
     recalled: bool
     """Whether it was asked to give back what has not begun, and has not answered."""
-    verdict: Failed | Stopped | None
-    """How its run ended, whatever it says from now on."""
     served: int
     kills: int
     """How often the kernel had killed for want of memory when it began."""
     kill_at: float
-    """When it is killed unless something happens before (monotonic)."""
+    """When it is killed unless something happens before (monotonic), whatever its runs do."""
     hung_up: bool
     killed: bool
 
     def __init__(
-        self, jobs: str, environment: Mapping[str, str], memory: int | None = None
+        self,
+        jobs: str,
+        environment: Mapping[str, str],
+        memory: int | None = None,
+        *,
+        shares: Shares | None = None,
+        slots: int = 1,
     ) -> None:
-        """Start the process in a group of its own, with one end of a new line."""
+        """Start the process in a group of its own, with one end of a new line.
+
+        It is to have up to `slots` runs at once, of names whose runs share so.
+        """
         self.line, theirs = socket.socketpair()
         self.line.setblocking(False)
         number = theirs.fileno()
@@ -79,16 +87,17 @@ class Child:
         finally:
             theirs.close()
         self.pid = self._process.pid
+        self.shares: Shares | None = shares
+        self.slots = slots
         self.offers = None
-        self.run = None
+        self.going = {}
         self.ahead = deque()
         self.lead = 0
         self.lead_seconds = 0.0
         self.lead_began = 0.0
         self.leaves = False
         self.recalled = False
-        self.noted = None
-        self.verdict = None
+        self.noted = ()
         self.served = 0
         self.kills = killed_for_memory()
         self.kill_at = time.monotonic() + START_SECONDS
@@ -98,14 +107,30 @@ class Child:
         self._frames = Frames(LARGEST_FROM_CHILD)
 
     @property
+    def run(self) -> RunInHand | None:
+        """The run that has gone on for longest."""
+        return next(iter(self.going.values()), None)
+
+    @property
     def is_idle(self) -> bool:
-        """Whether it could take a run now."""
-        return not (self.offers is None or self.run or self._is_leaving)
+        """Whether it could take a run now, and has none."""
+        return not self.going and self.free > 0
+
+    @property
+    def free(self) -> int:
+        """How many runs it could begin now."""
+        if self.offers is None or self._is_leaving:
+            return 0
+        if any(run.verdict for run in self.going.values()):
+            return 0  # it may have to be killed, so the fewer runs with it the better
+        return self.slots - len(self.going)
 
     @property
     def takes_more(self) -> bool:
         """Whether it could take runs behind the one that goes on."""
-        return not (self.run is None or self.verdict or self._is_leaving)
+        if self.shares or self.run is None:
+            return False
+        return not (self.run.verdict or self._is_leaving)
 
     @property
     def _is_leaving(self) -> bool:
@@ -113,8 +138,8 @@ class Child:
 
     @property
     def runs(self) -> list[RunInHand]:
-        """The runs in its hands, the one that goes on first."""
-        return [self.run, *self.ahead] if self.run else []
+        """The runs in its hands, those that go on first."""
+        return [*self.going.values(), *self.ahead]
 
     @property
     def has_unsent(self) -> bool:
@@ -124,24 +149,32 @@ class Child:
     def give(self, run: RunInHand, frame: bytes) -> None:
         """Hand over a run with the next `send`: it begins when all that it has are over."""
         self._unsent += frame
-        if self.run:
+        if len(self.going) >= self.slots:
             self.ahead.append(run)
         else:
-            run.begin()
-            self.run = run
+            self._begin(run)
             self.lead = 0
             self.lead_seconds = 0.0
             self.lead_began = time.monotonic()
 
-    def next_run(self, seconds: float) -> None:
-        """Note that the run is over, and that the one behind it has begun if there is one."""
-        self.run = self.ahead.popleft() if self.ahead else None
-        if self.run:
-            self.run.begin()
-        self.verdict = None
+    def end(self, run: RunInHand, seconds: float) -> None:
+        """Note that a run is over, and that the one behind it has begun if there is one."""
+        del self.going[run.claimed.id]
+        if self.ahead:
+            self._begin(self.ahead.popleft())
         self.served += 1
         self.lead += 1
         self.lead_seconds += seconds
+
+    def _begin(self, run: RunInHand) -> None:
+        run.begin()
+        self.going[run.claimed.id] = run
+
+    def dismiss(self, until: float) -> None:
+        """Tell it to leave, as it has no run, and to have done so by `until` (monotonic)."""
+        self.leaves = True
+        self.kill_at = until
+        self.say(END)
 
     def say(self, frame: bytes) -> None:
         """Send a frame, or as much of it as the line takes now; `send` goes on with the rest."""

@@ -41,7 +41,7 @@ class Clerk(threading.Thread):
         self._bell = Bell()
         self._sleep = Sleep()
         self._outbox = Outbox(link, worker)
-        self._request: Request | None = None
+        self._requests: Sequence[Request] = ()
         self._farewell: Callable[[Connection], None] | None = None
         self._give_up_at = 0.0
         self._lost = False
@@ -52,14 +52,14 @@ class Clerk(threading.Thread):
             self._outbox.put(ended)
             self._bell.ring()
 
-    def ask(self, request: Request, ended: Sequence[Finished] = ()) -> None:
+    def ask(self, requests: Sequence[Request], ended: Sequence[Finished] = ()) -> None:
         """Ask for runs and store what ended, in one commit where nothing is in the way.
 
-        Answered once, whatever happens. One request at a time.
+        All are answered at once, whatever happens; until then no more may be asked.
         """
         with self._news:
             self._outbox.put(ended)
-            self._request = request
+            self._requests = requests
             self._bell.ring()
 
     def keys(self) -> set[Key]:
@@ -72,7 +72,7 @@ class Clerk(threading.Thread):
         Both are tried again until `give_up_at` (monotonic), and must bear it.
         """
         with self._news:
-            self._request = None
+            self._requests = ()
             self._farewell = farewell
             self._give_up_at = give_up_at
             self._bell.ring()
@@ -117,18 +117,17 @@ class Clerk(threading.Thread):
         """Do what there is to do; True when the farewell has been said."""
         claims = Claims()
         with self._news:
-            request, self._request = self._request, None
+            requests, self._requests = self._requests, ()
             ended = self._outbox.contents()
         try:
             conn = self._open()
-            if request and request.sleeps:
+            if any(request.sleeps for request in requests):
                 self._sleep.fall(conn)
-            if request and 0 < len(ended) <= MOST_WITH_CLAIM:
-                self._store_and_claim(conn, request, ended, claims)
+            if requests and 0 < len(ended) <= MOST_WITH_CLAIM:
+                self._store_and_claim(conn, requests, ended, claims)
             else:
                 self._outbox.store(conn, ended)
-                if request:
-                    self._claim(conn, request, claims)
+                self._claim(conn, requests, claims)
             done = self._say_farewell(conn)
             self._link.worked()
         except Exception as error:  # noqa: BLE001 - what ended is kept, and tried again
@@ -136,7 +135,7 @@ class Clerk(threading.Thread):
             claims.broke_off = True
             done = False
         finally:
-            if request:
+            if requests:
                 self._tell(claims)
         if claims.taken:
             self._sleep.end()
@@ -160,32 +159,37 @@ class Clerk(threading.Thread):
         self._lost = True
 
     def _store_and_claim(
-        self, conn: Connection, request: Request, ended: Sequence[Finished], claims: Claims
+        self,
+        conn: Connection,
+        requests: Sequence[Request],
+        ended: Sequence[Finished],
+        claims: Claims,
     ) -> None:
         """Store what ended and claim what is next in one commit, or one by one if that fails."""
         taken = Claims()
         try:
             with conn.transaction():
                 moved = self._outbox.move(conn, ended)
-                self._claim(conn, request, taken)
+                self._claim(conn, requests, taken)
         except Exception as error:
             if self._link.is_lost(error):
                 raise
             self.claimer.forget()
             is_locked = isinstance(error, LOCKED)
             self._outbox.store(conn, self._outbox.unlocked(conn, ended) if is_locked else ended)
-            self._claim(conn, request, claims)
+            self._claim(conn, requests, claims)
         else:
             claims.taken += taken.taken
             self._outbox.settle(conn, ended, moved)
 
-    def _claim(self, conn: Connection, request: Request, claims: Claims) -> None:
+    def _claim(self, conn: Connection, requests: Sequence[Request], claims: Claims) -> None:
         """Claim for the slots that are free, then what may be claimed ahead behind those runs."""
-        more: Request | None = request
-        while more:
-            taken = self.claimer.claim(conn, more)
-            claims.taken += taken
-            more = more.ahead_of(taken)
+        for request in requests:
+            more: Request | None = request.after(claims.taken)
+            while more:
+                taken = self.claimer.claim(conn, more)
+                claims.taken += taken
+                more = more.ahead_of(taken)
 
     def _say_farewell(self, conn: Connection) -> bool:
         if self._farewell is None or self.keys():

@@ -1,90 +1,65 @@
 """The crew: all children of a worker, kept at full number, watched, stopped where they must be."""
 
 import math
-import selectors
 import time
 from collections.abc import Mapping
 from typing import Final
 
 from queue_core.handlers import Declared
-from queue_core.outcomes import Ending, Failed
+from queue_core.outcomes import Failed
 from queue_core.rules import Schedule
 from queue_core.run import StopReason
-from queue_core.transitions.claim import Claimable, Claimed
-from queue_core.worker import logs
-from queue_core.worker.books import Key, Returned, RunInHand
+from queue_core.sharing import Shares
+from queue_core.transitions.claim import Claimed
+from queue_core.worker import force, logs
+from queue_core.worker.books import Key, RunInHand
 from queue_core.worker.children import Child
 from queue_core.worker.frames import FrameError
 from queue_core.worker.guard import boottime
-from queue_core.worker.guarding import Watch
 from queue_core.worker.lead import Lead
 from queue_core.worker.lines import Lines
-from queue_core.worker.memory import killed_for_memory
 from queue_core.worker.messages import (
-    END,
     RECALL,
     Dropped,
     Hello,
     Message,
     NoHello,
     Report,
-    Stain,
     ask_frame,
     job_frame,
-    stop_frame,
 )
 from queue_core.worker.offers import Offers
-from queue_core.worker.options import WorkerOptions
-from queue_core.worker.starts import Starts
+from queue_core.worker.roster import Roster
 from queue_core.worker.tray import Tray
-from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE, by_force, crashed
+from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE
 
-STOP_SECONDS: Final = 5.0
-"""From asking a run past its limit to stop until its child is killed."""
 HANG_UP_SECONDS: Final = 0.25
 """How long a child may live on after it closed its line."""
-LEAVE_SECONDS: Final = 2.0
-"""How long idle children get to leave in peace."""
 REAP_SECONDS: Final = 5.0
 
 
 class Crew:
     """The children. For the main thread alone. What came of their runs lies in `tray`."""
 
-    def __init__(
-        self,
-        options: WorkerOptions,
-        environment: Mapping[str, str],
-        watch: Watch,
-        selector: selectors.BaseSelector,
-    ) -> None:
-        self._jobs = options.jobs
-        self._size = options.processes
-        self._memory = options.memory_limit
-        self._environment = environment
-        self._watch = watch
-        self._lines = Lines(selector)
-        self._children: list[Child] = []
-        self._starts = Starts()
+    def __init__(self, roster: Roster, lines: Lines, *, once: bool = False) -> None:
+        """With `once` its only child runs what it is given one at a time."""
+        self._lines = lines
+        self._roster = roster
         self._newest = Hello((), (), ())
-        self._offers = Offers()
+        self.offers = Offers(alone=once)
+        """The names that every child handles, so that any may get any run."""
         self._lead = Lead()
         self._closing = False
-        self.tray = Tray(self._offers, self._lead)
+        self.tray = Tray(self.offers, self._lead)
+
+    @property
+    def _children(self) -> list[Child]:
+        return self._roster.children
 
     def fill_up(self) -> None:
         """Start the children that are missing, unless starting them has just failed."""
-        if self._closing or time.monotonic() < self._starts.next_at:
-            return
-        while len(self._children) < self._size:
-            try:
-                child = Child(self._jobs, self._environment, self._memory)
-            except OSError as error:  # no memory, no more processes: later, perhaps
-                self._starts.failed(logs.cause(error))
-                return
-            self._watch.add(child.pid)
-            self._children.append(child)
-            self._lines.watch(child)
+        if not self._closing:
+            self._roster.fill_up()
 
     def is_ready(self) -> bool:
         """Say whether any child has said hello."""
@@ -92,11 +67,11 @@ class Crew:
 
     def hopeless(self) -> str | None:
         """Say why no child will ever say hello, if so it seems."""
-        return self._starts.hopeless()
+        return self._roster.starts.hopeless()
 
-    def offers(self) -> list[Claimable]:
-        """Return the names that every child handles, so that any may get any run."""
-        return self._offers.names
+    def slots(self) -> int:
+        """Return how many runs may go on at once in all."""
+        return self._roster.seats.total()
 
     def schedules(self) -> tuple[Schedule, ...]:
         """Return the schedules that the newest child's code has; any thread may ask."""
@@ -106,9 +81,9 @@ class Crew:
         """Return what the newest child's code says of the names it handles; any thread may ask."""
         return self._newest.handlers
 
-    def free(self) -> int:
-        """Return how many runs could begin now."""
-        return sum(child.is_idle for child in self._children)
+    def free(self, shares: Shares | None) -> int:
+        """Return how many runs that share so could begin now."""
+        return sum(child.free for child in self._children if child.shares == shares)
 
     def lead(self) -> int:
         """Return how many runs that are safe to repeat a child is given at once."""
@@ -128,8 +103,8 @@ class Crew:
         FrameError if it is too large.
         """
         frame = job_frame(claimed)
-        child = next((child for child in self._children if child.is_idle), None)
-        child = child or self._lead.behind(self._children, claimed.name, self._offers)
+        child = self._roster.with_a_free_slot(claimed, self.offers)
+        child = child or self._lead.behind(self._children, claimed.name, self.offers)
         if child is None:
             return False
         child.give(RunInHand(claimed, child.pid, boottime()), frame)
@@ -160,23 +135,27 @@ class Crew:
         for child in list(self._children):
             if child.is_dead():
                 self._bury(child)
+            elif child.killed:
+                continue
             elif now >= child.kill_at:
                 self._kill_overdue(child)
-            elif child.run and now >= child.run.force_at and child.verdict is None:
-                self._stop_by_force(child, child.run)
-            elif now >= self._lead.gives_back_at(child):
-                self._recall(child)
+            else:
+                force.look_at_runs(child)
+                if now >= self._lead.gives_back_at(child):
+                    self._recall(child)
+                self._lines.watch(child)
 
     def next_look(self) -> float:
         """Return when something will have gone on for too long, on the monotonic clock."""
-        times = [child.kill_at for child in self._children]
-        times += [child.run.force_at for child in self._children if child.run and not child.verdict]
-        times += [self._lead.gives_back_at(child) for child in self._children]
+        living = [child for child in self._children if not child.killed]
+        times = [child.kill_at for child in living]
+        times += [run.next_act() for child in living for run in child.going.values()]
+        times += [self._lead.gives_back_at(child) for child in living]
         return min(times, default=math.inf)
 
     def next_start(self) -> float:
         """Return when `fill_up` has something to do, on the monotonic clock."""
-        return self._starts.next_at if len(self._children) < self._size else math.inf
+        return self._roster.next_start()
 
     def ask_to_stop(self, why: StopReason, asked: Mapping[Key, int | None]) -> None:
         """Ask runs to stop, within their seconds if they have any; the not begun are given back."""
@@ -188,42 +167,56 @@ class Crew:
                 self._recall(child)
 
     def stop(self, keys: set[Key]) -> None:
-        """Kill the children of runs whose claim was taken; each is reported when it is dead.
+        """Stop runs whose claim was taken; each is reported when it is over or its child is dead.
 
-        Those that have not begun are given back, and found to be gone.
+        A child that has such a run alone is killed at once. Those that have not begun are given
+        back, and found to be gone.
         """
         for child in self._children:
             if any(run.key in keys for run in child.ahead):
                 self._recall(child)
-            if child.run and child.run.key in keys and child.verdict is None:
-                logs.warning("a run lost its claim and is stopped", **child.run.named())
-                child.verdict = CLAIM_TAKEN
+            for run in child.going.values():
+                if run.key in keys and run.verdict is None:
+                    logs.warning("a run lost its claim and is stopped", **run.named())
+                    force.end_by_force(child, run, CLAIM_TAKEN)
+            if child.shares is None and child.run and child.run.verdict is CLAIM_TAKEN:
                 child.kill()
+            self._lines.watch(child)
 
-    def leave(self) -> None:
-        """End the crew: idle children in peace, the others by force, their runs cut off."""
+    def leave(self, patience: float = 0.0) -> None:
+        """End the crew: idle children in peace, the others by force, their runs cut off.
+
+        Those in an event loop are cancelled first, and have `patience` seconds to tidy up.
+        """
         self._closing = True
-        until = time.monotonic() + LEAVE_SECONDS
+        until = time.monotonic() + patience
         for child in self._children:
             self._hear(child)
-            if child.is_idle:
-                child.say(END)
-                child.kill_at = until
-            else:
+            if patience and child.shares == "loop" and child.going:
+                force.cancel_all(child, until)
+            elif not child.is_idle:
                 child.kill()
-        give_up = time.monotonic() + REAP_SECONDS
-        while self._children and time.monotonic() < give_up:
+        while self._children and time.monotonic() < until + REAP_SECONDS:
+            self._let_go()
             self.look()
             time.sleep(0.005)
         for child in self._children:
-            self.tray.cut_off(child)
+            self.tray.give_back(child)
+            for run in list(child.going.values()):
+                self.tray.cut_off(child, run)
+
+    def _let_go(self) -> None:
+        for child in self._children:
+            self.serve(child)
+            if child.is_idle:
+                self._roster.dismiss(child)
 
     def _hear(self, child: Child) -> None:
         try:
             for message in child.hear():
                 self._understand(child, message)
         except FrameError:
-            child.verdict = child.verdict or NO_MESSAGE
+            force.judge(child, NO_MESSAGE)
             child.kill()
         if child.hung_up:
             child.kill_at = min(child.kill_at, time.monotonic() + HANG_UP_SECONDS)
@@ -237,12 +230,10 @@ class Crew:
                 child.kill_at = math.inf
                 self._compare_offers()
             case NoHello() if child.offers is None:
-                self._starts.complain(message.why, message.traceback)
-            case Report() if child.run and message.id == child.run.claimed.id:
-                # Past its limit the limit decides, whatever the handler still said.
-                decided = child.verdict if isinstance(child.verdict, Failed) else message.ending
-                self._end(child, decided, message)
-                self._starts.worked()
+                self._roster.starts.complain(message.why, message.traceback)
+            case Report() if run := child.going.get(message.id):
+                self._end(child, run, message)
+                self._roster.starts.worked()
             case Dropped() if child.leaves:
                 pass  # it was given back
             case Dropped() if child.recalled:
@@ -251,67 +242,57 @@ class Crew:
             case _:
                 raise FrameError("not what is to be said now")
 
-    def _end(self, child: Child, ending: Ending | Returned, report: Report | None = None) -> None:
-        if child.verdict is not None and not child.hung_up:
-            child.kill_at = math.inf  # it ended before it was told to stop, and goes on
-        if report and report.stain:
-            self._replace(child, report.stain)
-        self.tray.end(child, ending, report)
-
-    def _replace(self, child: Child, stain: Stain) -> None:
-        """Let a child leave that would not run another job in a clean process."""
-        if child.run:
-            logs.info("a child is replaced", child=child.pid, left=stain, **child.run.named())
-        child.leaves = True
-        child.kill_at = time.monotonic() + LEAVE_SECONDS
-        self.tray.give_back(child)
+    def _end(self, child: Child, run: RunInHand, report: Report) -> None:
+        if report.stain:
+            logs.info("a child is replaced", child=child.pid, left=report.stain, **run.named())
+            self._roster.let_leave(child)
+            self.tray.give_back(child)
+        # Past its limit the limit decides, whatever the handler still said.
+        ending = run.verdict if isinstance(run.verdict, Failed) else report.ending
+        if self._closing and force.was_cut_off(child, ending):
+            self.tray.cut_off(child, run)
+        else:
+            self.tray.end(child, run, ending, report)
 
     def _recall(self, child: Child) -> None:
         if child.ahead and not (child.recalled or child.leaves):
             child.recalled = True
             self._say(child, RECALL)
 
-    def _stop_by_force(self, child: Child, run: RunInHand) -> None:
-        child.verdict = by_force(run)
-        child.kill_at = time.monotonic() + STOP_SECONDS
-        self._say(child, stop_frame(run.claimed.id))
-
     def _kill_overdue(self, child: Child) -> None:
         if child.offers is None:
             logs.error("a child did not say hello in time and is killed", child=child.pid)
-        elif child.hung_up and child.run and not self._closing:
-            child.verdict = child.verdict or HUNG_UP
+        elif child.hung_up and not self._closing:
+            force.judge(child, HUNG_UP)
         child.kill()
-        child.kill_at = math.inf
 
     def _bury(self, child: Child) -> None:
-        """Take leave of a dead child: its last words, its run, and whatever it left running."""
+        """Take leave of a dead child: its last words, its runs, and whatever it left running."""
         self._hear(child)
         killed = child.killed
-        child.kill()
-        self._watch.drop(child.pid)
-        self._children.remove(child)
-        self._lines.forget(child)
-        kills = killed_for_memory() > child.kills
-        how = crashed(child.reap(), killed_for_memory=kills)
+        how = self._roster.remove(child)
         self._compare_offers()
-        if self._closing and child.verdict is None:
-            self.tray.cut_off(child)
-        elif child.run:
-            # Killed for the sake of a run that was over by then, this one may begin anew.
-            innocent = killed and child.verdict is None
-            self.tray.give_back(child)
-            ending = Returned() if innocent else child.verdict or how
-            if isinstance(ending, Failed) and ending.outcome == "crashed":
-                self._starts.crashed()
-            self._end(child, ending)
-        elif not child.served and not self._closing:
-            self._starts.speechless += child.offers is None
-            self._starts.failed(how.error)
+        if not (child.going or child.served or child.leaves or self._closing):
+            self._roster.starts.speechless += child.offers is None
+            self._roster.starts.failed(how.error)
+        self.tray.give_back(child)
+        has_crashed = False
+        for run in list(child.going.values()):
+            if self._closing and run.verdict is None:
+                self.tray.cut_off(child, run)
+            else:
+                ending = force.ending_in_death(child, run, how, killed=killed)
+                self.tray.end(child, run, ending)
+                has_crashed |= isinstance(ending, Failed) and ending.outcome == "crashed"
+        if has_crashed:
+            self._roster.starts.crashed()
         self.tray.note(child)
 
     def _compare_offers(self) -> None:
-        self._offers.compare([child.offers for child in self._children if child.offers is not None])
+        self.offers.compare([child.offers for child in self._children if child.offers is not None])
+        if self.offers.names and not self._closing:
+            self._roster.seats.fit(self.offers.names)
+            self._roster.place()
 
     def _say(self, child: Child, frame: bytes) -> None:
         child.say(frame)

@@ -1,11 +1,16 @@
 """One run in a child: arguments read, handler called, and whatever came of it as a value."""
 
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+)
 from dataclasses import replace
 from traceback import clear_frames
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from queue_core import outcomes
 from queue_core.errors import ArgumentsError, OptionError
@@ -19,8 +24,9 @@ from queue_core.outcomes import (
     Unreadable,
     storable,
 )
-from queue_core.registry import Handler, Registry
+from queue_core.registry import Registry
 from queue_core.run import DeferRun, PermanentError, RetryAfter, Run, Stopped
+from queue_core.sharing import Manager
 from queue_core.worker.describe import describe, headline
 from queue_core.worker.messages import JobMessage
 
@@ -32,6 +38,28 @@ _UNSTORABLE: Final = ("\\u0000", "\\ud")
 
 def execute(job: JobMessage, registry: Registry) -> Ending:
     """Run one job to its end. Whatever its handler raises, SystemExit included, is an ending."""
+    call = _prepared(job, registry)
+    return _made(call, registry) if isinstance(call, _Call) else call
+
+
+async def execute_async(job: JobMessage, registry: Registry) -> Ending:
+    """Run one job of an async handler to its end, as `execute` does.
+
+    What is entered round it may be an async context manager.
+    """
+    call = _prepared(job, registry)
+    return await _awaited(call, registry) if isinstance(call, _Call) else call
+
+
+class _Call(NamedTuple):
+    """A handler's function and what it is called with."""
+
+    function: Callable[..., object]
+    run: Run
+    values: Mapping[str, object]
+
+
+def _prepared(job: JobMessage, registry: Registry) -> _Call | Ending:
     try:
         args = decode(job.args)
     except ValueError as error:
@@ -46,29 +74,53 @@ def execute(job: JobMessage, registry: Registry) -> Ending:
         return Failed(str(error), retryable=False, error_type="ArgumentsError")
     except Exception as error:  # noqa: BLE001 - a handler's own checks may raise anything
         return replace(describe(error), retryable=False)
-    return _call(handler, Run(job.id, job.name, job.attempt, job.request), values, registry)
+    return _Call(handler.function, Run(job.id, job.name, job.attempt, job.request), values)
 
 
-def _call(handler: Handler, run: Run, values: Mapping[str, object], registry: Registry) -> Ending:
+def _made(call: _Call, registry: Registry) -> Ending:
     raised: BaseException | None = None
     result: object = None
     try:
         with ExitStack() as arounds:
             for factory in registry.arounds:
-                arounds.enter_context(factory())
+                arounds.enter_context(factory())  # type: ignore[arg-type] - else it fails the run
             try:
-                result = cast("object", handler.function(run, **values))  # type: ignore[misc]
+                result = call.function(call.run, **call.values)
             except BaseException as error:
                 raised = error  # kept, since a context manager may swallow it
                 raise
     except BaseException as error:  # noqa: BLE001 - exiting is a failure of the run, not of the child
         raised = error
-    return _ending(raised, run) if raised is not None else _completed(result)
+    return _ending(raised, call.run) if raised is not None else _completed(result)
+
+
+async def _awaited(call: _Call, registry: Registry) -> Ending:
+    raised: BaseException | None = None
+    result: object = None
+    try:
+        async with AsyncExitStack() as arounds:
+            for factory in registry.arounds:
+                await _enter(arounds, factory())
+            try:
+                result = await cast("Awaitable[object]", call.function(call.run, **call.values))
+            except BaseException as error:
+                raised = error
+                raise
+    except BaseException as error:  # noqa: BLE001 - out of the loop it would end all other runs
+        raised = error
+    return _ending(raised, call.run) if raised is not None else _completed(result)
+
+
+async def _enter(arounds: AsyncExitStack, manager: Manager) -> None:
+    if isinstance(manager, AbstractAsyncContextManager):
+        await arounds.enter_async_context(manager)
+    else:
+        arounds.enter_context(manager)
 
 
 def _ending(raised: BaseException, run: Run) -> Ending:
     match raised:
-        case Stopped() if run.stop_requested():
+        case Stopped() | CancelledError() if _has_stopped(raised, run):
             return outcomes.Stopped(headline(raised))
         case DeferRun():
             return Deferred(raised.seconds)
@@ -81,6 +133,12 @@ def _ending(raised: BaseException, run: Run) -> Ending:
             return describe(raised)
         case _:
             return describe(raised)
+
+
+def _has_stopped(raised: Stopped | CancelledError, run: Run) -> bool:
+    """Say whether a run ended since it was asked to, by its own will or at its `await`."""
+    why = run.stop_requested()
+    return why == "cancelled" if isinstance(raised, CancelledError) else why is not None
 
 
 def _seconds(raised: RetryAfter) -> float | None:

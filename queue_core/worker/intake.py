@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Final
 
 from queue_core.outcomes import Unreadable
+from queue_core.sharing import SHARES
 from queue_core.transitions.claim import Claimed
 from queue_core.worker.books import Finished, Key, Returned, not_begun
 from queue_core.worker.clerk import Clerk
@@ -54,18 +55,22 @@ class Intake:
 
     def ask_if_due(self) -> None:
         """Ask for as many runs as could begin at once: claimed means started."""
-        due = time.monotonic() >= self._claim_at
-        free, offers = self._crew.free(), self._crew.offers()
-        if self.is_open or self.is_closed or not (due and free and offers):
+        is_due = time.monotonic() >= self._claim_at
+        if self.is_open or self.is_closed or not (is_due and self._has_room()):
             return
         runs = self._crew.in_hand().values()
         used = Counter(run.claimed.queue for run in runs)
         in_hand = Counter(run.claimed.name for run in runs)
-        lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
-        self.is_open = True
         sleeps = self._sleeps and self._looks > 0
-        request = Request(free, offers, self._options.queues, used, in_hand, lead, sleeps)
-        self._clerk.ask(request, self._take_ended())
+        requests: list[Request] = []
+        for shares in SHARES:
+            free, offers = self._crew.free(shares), self._crew.offers.of(shares)
+            if free and offers:
+                lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
+                queues = self._options.queues
+                requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps))
+        self.is_open = True
+        self._clerk.ask(requests, self._take_ended())
 
     def begin(self, claims: Claims) -> None:
         """Start what was claimed, and look for more at once if there was anything."""
@@ -108,8 +113,12 @@ class Intake:
 
     def next_act(self) -> float:
         """Return when there is something to do, on the monotonic clock."""
-        claim_at = math.inf if self.is_open or not self._crew.free() else self._claim_at
+        claim_at = math.inf if self.is_open or not self._has_room() else self._claim_at
         return min(claim_at, self._hand_on_at)
+
+    def _has_room(self) -> bool:
+        """Say whether a run of any sort could begin now."""
+        return any(self._crew.free(shares) and self._crew.offers.of(shares) for shares in SHARES)
 
     def _pause(self, claims: Claims) -> float:
         """Return for how many seconds nothing is asked after this answer."""

@@ -1,23 +1,16 @@
 """The jobs that a child was named: imported, looked at, and what it says of them first."""
 
 import importlib
-import inspect
 from dataclasses import fields
 from types import ModuleType
-from typing import Final
 
 from queue_core.errors import CountersignError
 from queue_core.handlers import Declared
 from queue_core.registry import Registry
+from queue_core.sharing import is_generator
 from queue_core.transitions.claim import Claimable
 from queue_core.worker.frames import FrameError
 from queue_core.worker.messages import Hello, child_frame
-
-_NOT_PLAIN: Final = (
-    inspect.iscoroutinefunction,
-    inspect.isgeneratorfunction,
-    inspect.isasyncgenfunction,
-)
 
 
 class UnusableError(Exception):
@@ -35,9 +28,9 @@ def load(jobs: str) -> Registry:
     if not registry.handled():
         raise UnusableError(f"the registry of {jobs!r} has no handlers")
     for handler in registry.handlers.values():
-        if any(is_other(handler.function) for is_other in _NOT_PLAIN):
+        if is_generator(handler.function):
             raise UnusableError(
-                f"the handler of {handler.name!r} is async or a generator; workers call plain ones"
+                f"the handler of {handler.name!r} is a generator: nothing would run"
             )
     return registry
 
@@ -86,6 +79,7 @@ def _offers(registry: Registry) -> tuple[Claimable, ...]:
             each.time_limit,
             each.limit,
             each.safe_to_repeat,
+            each.shares,
         )
         for each in handlers
     )

@@ -1,7 +1,6 @@
 """What the supervisor and its children say to each other, as values and as frames."""
 
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Final, Literal, cast, get_args
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from queue_core.outcomes import (
     cut,
     cut_middle,
 )
-from queue_core.rules import SHORTEST_SECONDS, Schedule
+from queue_core.rules import Schedule
 from queue_core.run import StopReason, StopRequest
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.frames import (
@@ -30,6 +29,7 @@ from queue_core.worker.frames import (
     FrameError,
     encode,
 )
+from queue_core.worker.hellos import declared, offered, said_of, scheduled
 
 RECALL: Final = encode({"kind": "recall"}, LARGEST_TO_CHILD)
 """To a child: give back the runs that have not begun."""
@@ -73,8 +73,8 @@ class NoHello:
 class Report:
     """From a child: how the run of job `id` ended, when it began (`boottime()`), how long it took.
 
-    It is sent before the next run begins, so that the first run without one is the one that
-    goes on. With `stain` the child begins none after it, and leaves.
+    Where runs go on one at a time it is sent before the next begins, so that the first run
+    without one is the one that goes on. With `stain` the child begins none after it, and leaves.
     """
 
     id: UUID
@@ -146,7 +146,7 @@ def child_frame(message: Message) -> bytes:
         case Hello():
             said: dict[str, object] = {
                 "offers": [asdict(offer) for offer in message.offers],
-                "schedules": [_said(schedule) for schedule in message.schedules],
+                "schedules": [said_of(schedule) for schedule in message.schedules],
                 "handlers": [asdict(each) for each in message.handlers],
             }
         case NoHello():
@@ -159,11 +159,6 @@ def child_frame(message: Message) -> bytes:
         case Dropped():
             said = {"ids": [str(each) for each in message.ids]}
     return encode({"kind": type(message).__name__, **said}, LARGEST_FROM_CHILD)
-
-
-def _said(schedule: Schedule) -> dict[str, object]:
-    first_at = None if schedule.first_at is None else schedule.first_at.isoformat()
-    return {**asdict(schedule), "first_at": first_at}
 
 
 def _fields(ending: Ending) -> dict[str, object]:
@@ -189,9 +184,9 @@ def _read_child(frame: Frame) -> Message:
             return Report(UUID(job), _ending(frame), began, seconds, _stain(frame))
         case {"kind": "Hello", "offers": list(), "schedules": list(), "handlers": list()}:
             return Hello(
-                tuple(_offer(offer) for offer in cast("list[Frame]", frame["offers"])),
-                tuple(_schedule(each) for each in cast("list[Frame]", frame["schedules"])),
-                tuple(_handler(each) for each in cast("list[Frame]", frame["handlers"])),
+                tuple(offered(offer) for offer in cast("list[Frame]", frame["offers"])),
+                tuple(scheduled(each) for each in cast("list[Frame]", frame["schedules"])),
+                tuple(declared(each) for each in cast("list[Frame]", frame["handlers"])),
             )
         case {"kind": "NoHello", "why": str(why), "traceback": str(traceback)}:
             return NoHello(cut(why), cut_middle(traceback))
@@ -199,72 +194,6 @@ def _read_child(frame: Frame) -> Message:
             return Dropped(tuple(UUID(str(each)) for each in cast("list[object]", frame["ids"])))
         case _:
             raise FrameError("the frame is no message of a child")
-
-
-def _offer(offer: Frame) -> Claimable:
-    match offer:
-        case {
-            "name": str(name),
-            "attempts": int(attempts),
-            "on_lost": "attempts" | "review" as on_lost,
-            "time_limit": float() | int() | None as time_limit,
-            "limit": int() | None as limit,
-            "safe_to_repeat": bool() as safe,
-        } if (
-            attempts >= 1
-            and (time_limit is None or time_limit > 0)
-            and (limit is None or limit >= 1)
-        ):
-            what = cast("Literal['attempts', 'review']", on_lost)
-            return Claimable(name, attempts, what, time_limit, limit, safe)
-        case _:
-            raise FrameError("the frame offers no name")
-
-
-def _schedule(schedule: Frame) -> Schedule:
-    match schedule:
-        case {
-            "name": str(name),
-            "every": float(every),
-            "first_at": str() | None as first_at,
-            "job": str(job),
-            "queue": str(queue),
-            "args": str(args),
-            "priority": int(priority),
-            "attempts": int() | None as attempts,
-            "time_limit": float() | None as time_limit,
-        } if SHORTEST_SECONDS <= every <= LONGEST_SECONDS:
-            first = None if first_at is None else datetime.fromisoformat(first_at)
-            return Schedule(name, every, first, job, queue, args, priority, attempts, time_limit)
-        case _:
-            raise FrameError("the frame holds no schedule")
-
-
-def _handler(said: Frame) -> Declared:
-    offer = _offer(said)
-    match said:
-        case {
-            "queue": str(queue),
-            "effects": str() | None as effects,
-            "how_to_check": str() | None as how_to_check,
-            "owner": str() | None as owner,
-            "runbook": str() | None as runbook,
-        }:
-            return Declared(
-                name=offer.name,
-                queue=queue,
-                attempts=offer.attempts,
-                time_limit=offer.time_limit,
-                on_lost=offer.on_lost,
-                safe_to_repeat=offer.safe_to_repeat,
-                limit=offer.limit,
-                effects=effects,
-                how_to_check=how_to_check,
-                owner=owner,
-                runbook=runbook,
-            )
-        case _:
-            raise FrameError("the frame tells of no handler")
 
 
 def _ending(frame: Frame) -> Ending:

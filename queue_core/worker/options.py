@@ -9,12 +9,15 @@ from queue_core.errors import OptionError
 from queue_core.jobs import check_name, check_seconds, check_whole
 from queue_core.retention import Keep
 from queue_core.settings import DEFAULT_STALE_SECONDS
+from queue_core.sharing import MOST_SHARING
 
 DEFAULT_GRACE_SECONDS: Final = 25.0
 MOST_PROCESSES: Final = 1_000
 LEAST_MEMORY: Final = 64
 MOST_MEMORY: Final = 1_048_576
 """MiB."""
+DEFAULT_ASYNC_SLOTS: Final = 100
+DEFAULT_THREAD_SLOTS: Final = 10
 
 
 def _processors() -> int:
@@ -31,18 +34,21 @@ class WorkerOptions:
 
     `jobs` is `MODULE[:REGISTRY]`, imported by the children alone. `queues` maps the
     queues to take from to their caps (None: up to all slots); empty means all queues.
-    `processes` is the number of slots. `grace` is how many seconds runs get to end after
-    SIGTERM, `memory_limit` how many MiB a child may allocate (None: no limit), and `stale_after`
-    after how many silent seconds a worker is lost. `owner_url` is the way of the schema's owner,
-    for retention alone (None: `url`), and `keep` for how long it keeps what ended. Without
-    `notify` nobody wakes it, and it finds jobs by polling alone, as behind a pooler. Raises
-    OptionError.
+    `processes` is the number of slots of plain handlers, each a process; async handlers have
+    `async_slots` in one process, those with `threads=True` have `thread_slots` in another.
+    `grace` is how many seconds runs get to end after SIGTERM, `memory_limit` how many MiB a
+    child may allocate (None: no limit), and `stale_after` after how many silent seconds a
+    worker is lost. `owner_url` is the way of the schema's owner, for retention alone (None:
+    `url`), and `keep` for how long it keeps what ended. Without `notify` nobody wakes it, and
+    it finds jobs by polling alone, as behind a pooler. Raises OptionError.
     """
 
     url: str = field(repr=False)
     jobs: str
     queues: Mapping[str, int | None] = field(default_factory=_any_queue)
     processes: int = field(default_factory=_processors)
+    async_slots: int = DEFAULT_ASYNC_SLOTS
+    thread_slots: int = DEFAULT_THREAD_SLOTS
     grace: float = DEFAULT_GRACE_SECONDS
     memory_limit: int | None = None
     name: str | None = None
@@ -61,6 +67,8 @@ class WorkerOptions:
             if cap is not None:
                 check_whole(cap, f"the slots of queue {queue!r}", 1, MOST_PROCESSES)
         check_whole(self.processes, "processes", 1, MOST_PROCESSES)
+        check_whole(self.async_slots, "async_slots", 1, MOST_SHARING)
+        check_whole(self.thread_slots, "thread_slots", 1, MOST_SHARING)
         check_seconds(self.grace, "grace", zero=True)
         check_seconds(self.stale_after, "stale_after")
         if self.memory_limit is not None:

@@ -18,7 +18,7 @@ _STARTED: Final = 19
 _LONGEST_HOST: Final = 255
 
 
-def identity(options: WorkerOptions) -> Identity:
+def identity(options: WorkerOptions, slots: int) -> Identity:
     """Return what this worker says of itself when it registers."""
     return Identity(
         host=socket.gethostname()[:_LONGEST_HOST] or "unknown",
@@ -27,7 +27,7 @@ def identity(options: WorkerOptions) -> Identity:
         pid_namespace=_pid_namespace(),
         version=_version(),
         queues=sorted(options.queues),
-        slots=options.processes,
+        slots=slots,
         name=options.name,
         process_start=process_start(os.getpid()),
     )

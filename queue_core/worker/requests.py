@@ -45,6 +45,16 @@ class Request:
             if cap is not None
         }
 
+    def after(self, taken: Sequence[Claimed]) -> "Request":
+        """Return the same once `taken` came of requests before it."""
+        if not taken:
+            return self
+        return replace(
+            self,
+            used=Counter(self.used) + Counter(each.queue for each in taken),
+            in_hand=Counter(self.in_hand) + Counter(each.name for each in taken),
+        )
+
     def ahead_of(self, taken: Sequence[Claimed]) -> "Request | None":
         """Return what to ask next, once `taken` came of this: runs that may wait for a slot.
 
@@ -56,15 +66,7 @@ class Request:
         more = slots * (self.lead - 1)
         if len(taken) < self.free or more < 1:
             return None
-        return replace(
-            self,
-            free=more,
-            offers=safe,
-            used=Counter(self.used) + Counter(each.queue for each in taken),
-            in_hand=Counter(self.in_hand) + Counter(each.name for each in taken),
-            lead=1,
-            sleeps=False,
-        )
+        return replace(self.after(taken), free=more, offers=safe, lead=1, sleeps=False)
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def run_one(options: WorkerOptions) -> bool:
 
 
 def _run_one(options: WorkerOptions, signals: Signals) -> bool:
-    workshop = Workshop(options, signals)
+    workshop = Workshop(options, signals, once=True)
     try:
         if why := workshop.meet():
             raise OptionError(why)

@@ -19,6 +19,7 @@ from queue_core.worker import logs, processes
 from queue_core.worker.books import Finished, Key, Returned, finished, not_begun
 from queue_core.worker.burial import succeed
 from queue_core.worker.clerk import Clerk
+from queue_core.worker.force import STOP_SECONDS
 from queue_core.worker.guard import boottime
 from queue_core.worker.heartbeat import Beat, Heartbeat, Stops, beat_seconds
 from queue_core.worker.intake import Intake
@@ -59,7 +60,8 @@ class Supervisor:
         self._is_lost = False
         self._strangers: frozenset[Key] = frozenset()
         self._has_compared = False
-        identity = processes.identity(options)
+        self._slots = self._crew.slots()
+        identity = processes.identity(options, self._slots)
         with connect(options.url, name=APPLICATION, options=BUSY) as conn:
             registered = boottime()
             self._worker = fleet.register(conn, identity)
@@ -94,7 +96,7 @@ class Supervisor:
         """Run jobs until told to stop or giving itself up, and return the exit code."""
         for thread in (self._heartbeat, self._clerk, self._maintenance, self._retention):
             thread.start()
-        logs.info("worker started", worker=self._worker, slots=self._options.processes)
+        logs.info("worker started", worker=self._worker, slots=self._slots)
         while not self._is_over():
             self._workshop.look()
             self._drain_if_asked()
@@ -169,7 +171,9 @@ class Supervisor:
             self._heartbeat.stop()
             self._maintenance.stop()
             self._retention.stop()
-        self._crew.leave()
+        # Told twice to stop, or lost, it waits for nobody.
+        is_patient = not self._is_lost and self._signals.stops == 1
+        self._crew.leave(STOP_SECONDS if is_patient else 0.0)
         self._intake.hand_on()
         self._return_late_claims()
         self._wait_for_clerk()

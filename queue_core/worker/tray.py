@@ -28,14 +28,18 @@ class Tray:
         """Whether all that ended is safe to repeat, should this process end before it is stored."""
         self.cut: list[RunInHand] = []
 
-    def end(self, child: Child, ending: Ending | Returned, report: Report | None = None) -> None:
-        """Note how the run of a child ended, and that the one behind it has begun."""
-        if child.run is None:
-            return
-        is_safe = self._offers.is_safe(child.run.claimed.name)
-        self.ended.append(finished(child.run, ending, report))
+    def end(
+        self,
+        child: Child,
+        run: RunInHand,
+        ending: Ending | Returned,
+        report: Report | None = None,
+    ) -> None:
+        """Note how a run of a child ended, and that the one behind it has begun."""
+        is_safe = self._offers.is_safe(run.claimed.name)
+        self.ended.append(finished(run, ending, report))
         self.can_wait &= is_safe
-        child.next_run(report.seconds if report else 0.0)
+        child.end(run, report.seconds if report else 0.0)
         if is_safe and not child.runs:
             self._lead.took(child.lead, child.lead_seconds)
 
@@ -45,11 +49,10 @@ class Tray:
         self.can_wait = True
         return taken
 
-    def cut_off(self, child: Child) -> None:
-        """Note the run that goes on as cut off."""
-        self.give_back(child)
-        if child.run:
-            self.cut.append(child.run)
+    def cut_off(self, child: Child, run: RunInHand) -> None:
+        """Note a run that goes on as cut off."""
+        self.cut.append(run)
+        child.end(run, 0.0)
 
     def give_back(self, child: Child) -> None:
         """Give back the runs that a child has not begun and never will."""
@@ -68,7 +71,8 @@ class Tray:
         self.ended += [not_begun(run.claimed, Returned()) for run in reversed(dropped)]
 
     def note(self, child: Child) -> None:
-        """Let the heartbeat know which run goes on in a child."""
-        if child.run is not child.noted:
-            child.noted = child.run
-            self.begun.note(child.pid, child.run)
+        """Let the heartbeat know which runs go on in a child."""
+        going = tuple(child.going.values())
+        if going != child.noted:
+            child.noted = going
+            self.begun.note(child.pid, going)

@@ -9,6 +9,10 @@ from queue_core.worker.memory import OUT_OF_MEMORY
 
 CLAIM_TAKEN: Final = Failed("stopped: its claim was taken")
 NO_MESSAGE: Final = Failed("crashed: sent what is no message", outcome="crashed")
+WITH_ANOTHER: Final = Failed(
+    "crashed: its process was killed for another run, which did not stop", outcome="crashed"
+)
+"""Nobody knows how far it was: the next is its author's, or a person's, to decide."""
 HUNG_UP: Final = Failed("crashed: closed its line to the worker", outcome="crashed")
 
 

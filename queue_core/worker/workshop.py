@@ -8,7 +8,9 @@ from typing import Final
 from queue_core.worker.children import Child
 from queue_core.worker.crew import Crew
 from queue_core.worker.guarding import Watch, environment
+from queue_core.worker.lines import Lines
 from queue_core.worker.options import WorkerOptions
+from queue_core.worker.roster import Roster
 from queue_core.worker.signals import Signals
 
 LOOK_SECONDS: Final = 0.5
@@ -21,14 +23,18 @@ NAP_SECONDS: Final = 0.001
 class Workshop:
     """For the main thread alone, whose end would be the children's."""
 
-    def __init__(self, options: WorkerOptions, signals: Signals) -> None:
-        """Start the guard; the children come with the first `look`."""
+    def __init__(self, options: WorkerOptions, signals: Signals, *, once: bool = False) -> None:
+        """Start the guard; the children come with the first `look`.
+
+        With `once` there is a single one, which runs whatever it is given, one at a time.
+        """
         children_see = environment(options.url)
         self.signals = signals
         self.watch = Watch(children_see)
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.bell.ears, selectors.EVENT_READ)
-        self.crew = Crew(options, children_see, self.watch, self._selector)
+        lines = Lines(self._selector)
+        self.crew = Crew(Roster(options, children_see, self.watch, lines), lines, once=once)
         self.watch.start()
 
     def meet(self) -> str | None:

@@ -1,5 +1,6 @@
 """docs/writing-jobs.md is true: its module is imported, its blocks run, its jobs do as told."""
 
+import asyncio
 import importlib
 import json
 import re
@@ -17,7 +18,7 @@ from queue_core.jobs import TEXTS
 from queue_core.outcomes import Completed, Deferred, Failed, Stopped
 from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
 from queue_core.run import StopRequest
-from queue_core.worker.execute import execute
+from queue_core.worker.execute import execute, execute_async
 from queue_core.worker.messages import JobMessage
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "writing-jobs.md").read_text()
@@ -25,6 +26,11 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MODULE, REST = (BLOCK.findall(part) for part in PAGE.split("\n## Asking for a job\n"))
 JOBS = """
 SELECT name, count(*) AS jobs FROM countersign.jobs WHERE schedule IS NULL GROUP BY name
+"""
+MAIL = """
+def send(address, text, key): pass
+
+async def send_soon(address, text, key): pass
 """
 SHOP = """
 from contextlib import contextmanager
@@ -50,6 +56,7 @@ def invoice(order, key):
 def is_uploaded(picture): return picture < 1_000
 def make_thumbnail(picture): pass
 def pay_out(account, cents, key): pass
+def fetch_page(page): return 1
 """
 
 
@@ -59,7 +66,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
     folder = tmp_path / "myservice"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "mail.py").write_text("def send(address, text, key): pass\n")
+    (folder / "mail.py").write_text(MAIL)
     (folder / "shop.py").write_text(SHOP)
     (folder / "jobs.py").write_text("\n\n".join(MODULE))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -97,10 +104,13 @@ def test_its_jobs_run_as_it_says(service) -> None:
     assert isinstance(busy, Failed)
     assert isinstance(gone, Failed)
     assert (busy.retryable, busy.retry_after, gone.retryable) == (True, 120, False)
+    assert run(jobs, "shop.fetch_prices", pages=3) == Completed("3")
+    digest = JobMessage(uuid4(), "mail.digest", 1, '{"address": "ada@example.org"}')
+    assert asyncio.run(execute_async(digest, jobs)) == Completed()
     assert run(jobs, "shop.pay_out", account=1, cents=5) == Completed()
     assert run(jobs, "shop.thumbnail", picture=1) == Completed()
     assert run(jobs, "shop.thumbnail", picture=1_000) == Deferred(60)
-    assert sys.modules["myservice.shop"].entered.count("out") == 4
+    assert sys.modules["myservice.shop"].entered.count("out") == 6
 
 
 def test_its_runs_stop_as_it_says(service) -> None:
@@ -115,6 +125,10 @@ def test_its_names_are_declared_as_it_says(service) -> None:
     assert (handlers["mail.welcome"].attempts, handlers["mail.welcome"].on_lost) == (1, "attempts")
     assert (handlers["shop.invoice"].attempts, handlers["shop.invoice"].time_limit) == (5, 30)
     assert handlers["shop.pay_out"].on_lost == "review"
+    assert (handlers["mail.digest"].shares, handlers["shop.fetch_prices"].shares) == (
+        "loop",
+        "threads",
+    )
     assert (handlers["shop.thumbnail"].safe_to_repeat, handlers["shop.thumbnail"].limit) == (
         True,
         2,
@@ -131,7 +145,8 @@ def test_its_names_are_declared_as_it_says(service) -> None:
 
 
 def test_it_names_every_option_of_a_job_and_of_a_call() -> None:
-    for option in ("attempts", "time_limit", "on_lost", "safe_to_repeat", "limit", "queue", *TEXTS):
+    for option in ("attempts", "time_limit", "on_lost", "safe_to_repeat", "limit", "threads",
+                   "queue", *TEXTS):  # fmt: skip
         assert f"{option}=" in PAGE
     for option in ("queue", "priority", "delay", "run_at", "attempts", "time_limit"):
         assert f"| `{option}` |" in PAGE

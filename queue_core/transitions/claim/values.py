@@ -5,13 +5,15 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from queue_core.sharing import Shares
+
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
     """A name that a worker handles, with the defaults in force for jobs that set none.
 
     `limit` is how many of its runs the worker may have at once; one that is `safe_to_repeat`
-    may be claimed before a slot is free.
+    may be claimed before a slot is free. `shares` says what its runs have in common with others.
     """
 
     name: str
@@ -20,6 +22,7 @@ class Claimable:
     time_limit: float | None = None
     limit: int | None = None
     safe_to_repeat: bool = False
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Desk:
     ) -> list[Claimed]:
         asked = {"offers": NAMES, "queues": {self.line: None}, "used": {}} | options
         request = Request(free, **asked)  # pyright: ignore[reportArgumentType]
-        self.clerk.ask(request, finished(ended))
+        self.clerk.ask([request], finished(ended))
         return self.told.get(timeout=10).taken
 
     def store(self, *ended: tuple[Claimed, Ending | Returned]) -> None:

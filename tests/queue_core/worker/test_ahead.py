@@ -86,7 +86,7 @@ def test_behind_a_run_that_is_stopped_at_its_limit_nothing_is_timed_out(start_wo
     args = {"path": str(path)} | ({"seconds": 60} if name == "sample.safe" else {})
     slow = jobs.add(name, args, priority=9, time_limit=1.5)
     behind = [jobs.add("sample.safe", time_limit=1) for _ in range(2)]
-    start_worker(constants=FOR_LONG | {"crew.STOP_SECONDS": 0.3})
+    start_worker(constants=FOR_LONG | {"force.STOP_SECONDS": 0.3})
     for made in behind:
         assert jobs.ended(made, "completed").attempt == 2
         assert jobs.runs(made) == [(1, "returned")]

@@ -211,7 +211,7 @@ def test_a_child_that_cannot_use_its_jobs_says_why(start_child):
         ("two:third", "has no registry called 'third'"),
         ("two:Registry", "has no registry called 'Registry'"),
         ("unfinished", "has no handlers"),
-        ("asynchronous", "async"),
+        ("generating", "is a generator"),
     ],
 )
 def test_jobs_that_cannot_be_used_are_refused_in_words(jobs, why):

@@ -193,7 +193,7 @@ def test_a_request_is_answered_even_while_the_database_is_away(database, proxy, 
     proxy.cut()
     clerk.start()
     for _ in range(2):
-        clerk.ask(Request(1, NAMES, {}, {}))
+        clerk.ask([Request(1, NAMES, {}, {})])
         assert told.get(timeout=5).taken == []
     clerk.close(lambda _: None, time.monotonic())
     clerk.join(5)
@@ -223,7 +223,7 @@ def test_a_claim_undone_with_what_it_shared_a_commit_with_is_not_passed_over(
     monkeypatch.setattr(desk.clerk.claimer, "claim", breaks_once)
     with desk.clerk._news:
         desk.store((run, Completed()))
-        desk.clerk.ask(Request(1, NAMES, {desk.line: None}, {}))
+        desk.clerk.ask([Request(1, NAMES, {desk.line: None}, {})])
     assert [each.id for each in desk.told.get(timeout=10).taken] == [first]
     assert tries == [1, 1]
 
@@ -283,3 +283,14 @@ def test_what_was_just_claimed_counts_as_in_hand():
     more = request.ahead_of(claimed_of("safe"))
     assert more
     assert (more.used, more.in_hand) == ({"default": 3}, {"safe": 2})
+
+
+def test_what_is_asked_for_at_once_shares_the_caps_of_queues_and_is_answered_at_once(desk, jobs):
+    for name in ("sample.echo", "sample.raise"):
+        for _ in range(3):
+            jobs.add(name, queue=desk.line)
+    asked = [Request(2, [name], {desk.line: 3}, {}) for name in NAMES]
+    desk.clerk.ask(asked)
+    taken = desk.told.get(timeout=10).taken
+    assert [each.name for each in taken] == ["sample.echo", "sample.echo", "sample.raise"]
+    assert desk.told.empty()

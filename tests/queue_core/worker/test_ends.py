@@ -20,6 +20,8 @@ from queue_core.worker.books import RunInHand
 from queue_core.worker.children import Child
 from queue_core.worker.crew import Crew
 from queue_core.worker.guarding import Watch, environment
+from queue_core.worker.lines import Lines
+from queue_core.worker.roster import Roster
 from tests.queue_core.worker.conftest import is_alive, marked, wait_for
 
 MODULES = "tests.queue_core.worker"
@@ -98,7 +100,8 @@ def test_a_child_that_will_not_die_keeps_no_worker_from_ending(monkeypatch):
     monkeypatch.setattr(Child, "kill", lambda child: setattr(child, "killed", True))
     with selectors.DefaultSelector() as selector:
         options = WorkerOptions("", f"{MODULES}.hanging", processes=1)
-        crew = Crew(options, environment("host=nowhere"), Watch({}), selector)
+        lines = Lines(selector)
+        crew = Crew(Roster(options, environment("host=nowhere"), Watch({}), lines), lines)
         crew.fill_up()
         (child,) = crew._children
         run = RunInHand(

@@ -1,8 +1,11 @@
-"""One run in a child: every way to end becomes its own value."""
+"""One run in a child: every way to end becomes its own value, of plain handlers and async ones."""
 
+import asyncio
+import functools
+import sys
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -11,20 +14,42 @@ from queue_core import PermanentError, Registry, RetryAfter, Run, Stopped, outco
 from queue_core.outcomes import MAX_RESULT_BYTES, Completed, Deferred, Ending, Failed, Unreadable
 from queue_core.run import StopRequest
 from queue_core.worker import execute as module
-from queue_core.worker.execute import NOT_JSON, TOO_LARGE, execute
+from queue_core.worker.execute import NOT_JSON, TOO_LARGE, execute, execute_async
 from queue_core.worker.messages import JobMessage
 
 JOB = uuid.uuid4()
+IS_ASYNC = False
+
+
+@pytest.fixture(autouse=True, params=["plain", "async"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test twice: with plain handlers, and with the same ones as async ones."""
+    monkeypatch.setattr(sys.modules[__name__], "IS_ASYNC", request.param == "async")
+
+
+def executed(job: JobMessage, registry: Registry) -> Ending:
+    return asyncio.run(execute_async(job, registry)) if IS_ASYNC else execute(job, registry)
+
+
+def handling(function: Any) -> Any:
+    """Return a handler that does what `function` does, in the way of this test."""
+
+    @functools.wraps(function)
+    async def handler(*args: Any, **values: Any) -> object:
+        await asyncio.sleep(0)
+        return function(*args, **values)
+
+    return handler if IS_ASYNC else function
 
 
 def ran(function: Any, args: str = "{}", around: Any = None, asked: Any = None) -> Ending:
     """Execute one run of a handler, which may be asked to stop."""
     registry = Registry()
     name = f"test.{uuid.uuid4()}"  # a registry lives on in the frames of what its handlers raised
-    registry.job(name)(function)
+    registry.job(name)(handling(function))
     if around:
         registry.around(around)
-    return execute(JobMessage(JOB, name, 2, args, StopRequest(asked)), registry)
+    return executed(JobMessage(JOB, name, 2, args, StopRequest(asked)), registry)
 
 
 def failed(function: Any, args: str = "{}", around: Any = None) -> Failed:
@@ -206,13 +231,13 @@ def test_context_managers_nest_round_each_run_the_first_outermost():
 
     registry = Registry()
 
-    @registry.job("test.around")
     def handler(run: Run) -> None:
         seen.append("run")
 
+    registry.job("test.around")(handling(handler))
     registry.around(manager("a"))
     registry.around(manager("b"))
-    assert execute(JobMessage(JOB, "test.around", 1, "{}"), registry) == Completed()
+    assert executed(JobMessage(JOB, "test.around", 1, "{}"), registry) == Completed()
     assert seen == ["enter a", "enter b", "run", "leave b", "leave a"]
 
 
@@ -233,7 +258,7 @@ def test_a_context_manager_cannot_make_a_failure_disappear():
 
 
 def test_a_name_without_a_handler_here_fails_for_good():
-    ending = execute(JobMessage(JOB, "test.nobody", 1, "{}"), Registry())
+    ending = executed(JobMessage(JOB, "test.nobody", 1, "{}"), Registry())
     assert isinstance(ending, Failed)
     assert not ending.retryable
 
@@ -244,3 +269,47 @@ def test_a_result_that_takes_all_memory_is_too_large(monkeypatch):
 
     monkeypatch.setattr(module, "_encode", exhausted)
     assert failed(returning(3)).error == TOO_LARGE
+
+
+def test_an_async_context_manager_goes_round_async_handlers_alone():
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def around() -> AsyncIterator[None]:
+        await asyncio.sleep(0)
+        seen.append("enter")
+        yield
+        seen.append("leave")
+
+    if IS_ASYNC:
+        assert ran(returning(3), around=around) == Completed("3")
+        assert seen == ["enter", "leave"]
+    else:
+        assert "context manager" in failed(returning(3), around=around).error
+        assert seen == []
+
+
+def test_a_run_that_is_cancelled_leaves_its_context_managers():
+    seen: list[str] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            seen.append("left")
+
+    def handler(run: Run) -> None:
+        raise asyncio.CancelledError
+
+    assert failed(handler, around=around).error == "CancelledError"
+    assert seen == ["left"]
+
+
+def test_a_run_that_is_cancelled_at_its_await_has_stopped_if_its_job_was_cancelled():
+    def handler(run: Run) -> None:
+        raise asyncio.CancelledError
+
+    assert ran(handler, asked="cancelled") == outcomes.Stopped("CancelledError")
+    for why in ("shutdown", "stopped", None):
+        assert isinstance(ran(handler, asked=why), Failed)

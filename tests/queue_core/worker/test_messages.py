@@ -42,6 +42,7 @@ def through(message):
     "message",
     [
         Hello((Claimable("a", 3, "review", 2.5), Claimable("b"))),
+        Hello((Claimable("a", shares="loop"), Claimable("b", shares="threads"))),
         Hello((Claimable("a"),), (NIGHTLY, replace(NIGHTLY, first_at=None, attempts=2))),
         Hello((Claimable("a"),), handlers=(Declared("a", "q", 3, 2.5, "review", True, 4, "x"),)),
         NoHello("no module", "Traceback …"),

@@ -282,6 +282,29 @@ def test_an_error_of_memory_names_the_limit_if_there_is_one(ending, error):
     assert memory.explained(ending, None) is ending
 
 
+def test_a_name_whose_runs_share_is_not_claimed_ahead_and_asked_for_by_itself():
+    offers = Offers()
+    loop = Claimable("l", safe_to_repeat=True, shares="loop")
+    offers.compare([(SAFE, loop)])
+    assert (offers.of(None), offers.of("threads")) == ([SAFE], [])
+    assert offers.of("loop") == [replace(loop, safe_to_repeat=False)]
+    assert not offers.is_safe("l")
+
+
+def test_a_name_is_offered_only_if_all_children_agree_what_its_runs_share():
+    offers = Offers()
+    loop = Claimable("l", shares="loop")
+    offers.compare([(SAFE, loop), (SAFE, Claimable("l"))])
+    assert offers.names == [SAFE]
+
+
+def test_a_child_that_is_alone_takes_runs_whatever_they_could_share():
+    offers = Offers(alone=True)
+    offers.compare([(SAFE, Claimable("l", shares="loop"))])
+    assert offers.of(None) == [SAFE, Claimable("l")]
+    assert offers.shares("l") is None
+
+
 class Clock:
     """A clock that stands still until it is moved, and a heart that beats by it."""
 

@@ -27,7 +27,7 @@ def shop(
             database.url, folder, processes=2, environment={
                 "QUEUE_OWNER_URL": "secret", "QUEUE_SECRET_KEY": "secret",
             },
-            constants={"crew.STOP_SECONDS": 0.5},
+            constants={"force.STOP_SECONDS": 0.5},
         )  # fmt: skip
         yield worker, Jobs(database.connect(), folder)
         assert worker.end() == 0
