@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 from queue_core import fleet
@@ -10,7 +11,7 @@ from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Finished, Key, Returned
 from queue_core.worker.clerk import Clerk
 from queue_core.worker.link import BUSY, Link
-from queue_core.worker.requests import Claims, Request
+from queue_core.worker.requests import Request
 from tests.conftest import Database
 from tests.queue_core.worker.conftest import wait_for
 
@@ -29,7 +30,7 @@ class Desk:
         identity = fleet.Identity("pay-3", 4121, "boot", "pid:[1]", "0.1.0", [], 4)
         self.worker: UUID = fleet.register(self.conn, identity)
         self.line = uuid4().hex
-        self.told: queue.SimpleQueue[Claims] = queue.SimpleQueue()
+        self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.reconnected: list[bool] = []
         self.clerk = Clerk(
             Link(database.url, BUSY), self.worker, self.told.put,

@@ -4,6 +4,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -16,7 +17,7 @@ from queue_core.worker.books import Key, Returned
 from queue_core.worker.clerk import Clerk
 from queue_core.worker.link import BUSY, Link
 from queue_core.worker.outbox import UNSTORABLE
-from queue_core.worker.requests import Claims, Request
+from queue_core.worker.requests import Request
 from tests.conftest import Database, make_database
 from tests.queue_core.worker.conftest import Jobs, wait_for
 from tests.queue_core.worker.desk import NAMES, Desk
@@ -188,7 +189,7 @@ def test_what_cannot_be_stored_for_other_reasons_is_kept(desk, jobs, claimed, da
 
 
 def test_a_request_is_answered_even_while_the_database_is_away(database, proxy, tmp_path):
-    told: queue.SimpleQueue[Claims] = queue.SimpleQueue()
+    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
     clerk = Clerk(Link(proxy.url, BUSY), uuid4(), told.put, lambda: None)
     proxy.cut()
     clerk.start()

@@ -185,7 +185,7 @@ def test_a_worker_of_an_earlier_life_with_our_own_pid_is_gone(start_worker, jobs
 
 def test_a_worker_buries_at_its_start_whoever_it_can_prove_dead_and_nobody_else(start_worker, jobs):
     """The others are in other containers, on other machines, or from before the last boot."""
-    us = processes.identity(WorkerOptions("host=nowhere", "module"))
+    us = processes.identity(WorkerOptions("host=nowhere", "module"), 1)
     ours = {**asdict(us), "pid": os.getpid()}
     live = fleet.register(jobs.conn, fleet.Identity(**ours))
     number_reused = {**ours, "process_start": f"1 {(us.process_start or '').partition(' ')[2]}"}

@@ -86,10 +86,10 @@ def test_a_process_is_gone_when_another_has_its_number_and_not_where_nobody_know
 
 def test_where_proc_shows_the_processes_of_others_nobody_is_judged(monkeypatch, tmp_path):
     options = WorkerOptions("host=nowhere", "module")
-    assert can_judge(processes.identity(options))
+    assert can_judge(processes.identity(options, 1))
     (tmp_path / "self").symlink_to("1")
     monkeypatch.setattr(processes, "_PROCESSES", tmp_path)
-    us = processes.identity(options)
+    us = processes.identity(options, 1)
     assert (us.pid_namespace, us.process_start, can_judge(us)) == ("", None, False)
     assert not is_gone(os.getppid(), "1 clock")
 
@@ -97,7 +97,7 @@ def test_where_proc_shows_the_processes_of_others_nobody_is_judged(monkeypatch, 
 @pytest.mark.parametrize("file", ["_BOOT_ID", "_PID_NAMESPACE"])
 def test_who_does_not_know_its_own_boot_or_namespace_judges_nobody(monkeypatch, tmp_path, file):
     monkeypatch.setattr(processes, file, tmp_path / "none")
-    assert not can_judge(processes.identity(WorkerOptions("host=nowhere", "module")))
+    assert not can_judge(processes.identity(WorkerOptions("host=nowhere", "module"), 1))
 
 
 def test_children_get_no_secrets(monkeypatch):
