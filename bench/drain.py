@@ -54,7 +54,7 @@ def drain(bench: harness.Bench, name: str, count: int, processes: int) -> tuple[
     owner = bench.owner()
     harness.load(owner, count, names=[name])
     harness.settle(owner)
-    process = _start(bench, processes)
+    process = start(bench, processes)
     try:
         _wait(owner, "SELECT FROM countersign.workers WHERE stopped_at IS NULL", there=True)
         before = _spent(owner, process.pid)
@@ -73,12 +73,13 @@ def drain(bench: harness.Bench, name: str, count: int, processes: int) -> tuple[
     return _rate(owner), spent
 
 
-def _start(bench: harness.Bench, processes: int) -> subprocess.Popen[bytes]:
+def start(bench: harness.Bench, processes: int, **settings: str) -> subprocess.Popen[bytes]:
+    """Start a worker that has these settings beside its database's."""
     command = ["-m", "flask", "queue", "work", "--jobs", "bench.handlers"]
     return subprocess.Popen(
         [sys.executable, *command, "--processes", str(processes)],
         cwd=Path(__file__).parents[1],
-        env=os.environ | {"DATABASE_URL": bench.url},
+        env=os.environ | {"DATABASE_URL": bench.url} | settings,
         stderr=subprocess.DEVNULL,
     )
 
@@ -118,12 +119,13 @@ WHERE pg_stat_activity.application_name = 'countersign worker'
 def _spent(owner: harness.Connection, pid: int) -> Spent:
     backends = [int(row["pid"]) for row in owner.execute(BACKENDS)]
     written = owner.execute(WRITTEN).fetchone() or {}
-    ours = sum(map(_processor, [pid, *_children(pid)]))
+    ours = sum(map(_processor, [pid, *children(pid)]))
     theirs = sum(map(_processor, backends))
     return Spent(ours, theirs, int(written["wal"]), int(written["commits"]))
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(each) for each in text.split()]
 
