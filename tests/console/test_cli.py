@@ -24,6 +24,7 @@ import queue_core
 from console.cli import queue, signature
 from queue_core import check, fleet, operators, sessions
 from queue_core.errors import ContendedError, EmbeddedError
+from queue_core.migrate import make_partitions
 from queue_core.outcomes import Failed, RunReport
 from queue_core.queries.acts import acts_of
 from queue_core.queries.facts import JobFacts
@@ -729,7 +730,8 @@ def test_a_job_that_nobody_knows_cannot_be_shown(cli):
 # check and migrate --------------------------------------------------------------------------------
 
 
-def test_a_sound_database_checks_out_with_0(cli):
+def test_a_sound_database_checks_out_with_0(cli, conn):
+    make_partitions(conn)
     plain = cli("check", "--full")
 
     assert (plain.exit_code, plain.stdout, plain.stderr) == (0, "sound\n", "")

@@ -3,6 +3,7 @@
 from psycopg import sql
 
 from queue_core.migrate import make_partitions
+from tests.sealing import seal_all
 
 
 def test_a_process_lives_whatever_else(person):
@@ -12,6 +13,7 @@ def test_a_process_lives_whatever_else(person):
 
 def test_a_sound_database_makes_it_ready(person, books):
     make_partitions(books)
+    seal_all(books)
     answer = person().get("/readyz")
     assert (answer.status_code, answer.json) == (200, {"ok": True, "warnings": []})
 

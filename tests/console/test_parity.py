@@ -14,7 +14,7 @@ from queue_core.worker import WorkerOptions
 
 BY_ITSELF = {"conn", "via"}
 """What the command line knows without being told."""
-SETTINGS = {"url", "owner_url", "stale_after", "keep", "log"}
+SETTINGS = {"url", "owner_url", "stale_after", "keep", "notify", "log"}
 """What the environment says, for every command."""
 SPELLED = {
     "seen": {"seen_state", "seen_attempt"},

@@ -375,9 +375,11 @@ def tables(conn):
 
 def test_the_bodies_that_are_compared_are_those_of_the_files():
     bodies = {}
-    for file in MIGRATIONS.glob("*.sql"):
+    for file in sorted(MIGRATIONS.glob("*.sql")):
         for name, body in re.findall(
-            r"CREATE FUNCTION countersign\.(\w+)\(.*?AS \$\$(.*?)\$\$;", file.read_text(), re.DOTALL
+            r"CREATE (?:OR REPLACE )?FUNCTION countersign\.(\w+)\(.*?AS \$\$(.*?)\$\$;",
+            file.read_text(),
+            re.DOTALL,
         ):
             bodies[name] = hashlib.sha256(body.encode()).hexdigest()
 

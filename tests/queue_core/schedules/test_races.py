@@ -237,6 +237,7 @@ def test_whoever_dies_between_any_two_steps_leaves_each_due_time_one_job(
     watch = database.connect()
     monkeypatch.setattr("queue_core.database.psycopg.Cursor", Killed)
     Killed.plan = type("Plan", (), {})()
+    vars(Killed.plan).update(statement=0, dies_at=0, after=after)
     Killed.plan.killer = database.owner()
     expected = dies_at = 0
     Killed.plan.died = True

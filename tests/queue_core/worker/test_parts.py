@@ -3,7 +3,9 @@
 import json
 import logging
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ from queue_core.fleet import Held
 from queue_core.outcomes import Completed, Failed
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker import WorkerOptions, books, heartbeat, logs, memory, processes
+from queue_core.worker.bell import Bell
 from queue_core.worker.books import Begun
 from queue_core.worker.guarding import Watch, environment
 from queue_core.worker.heartbeat import Beat, Heartbeat, Stops
@@ -373,3 +376,25 @@ def test_an_answer_after_the_deadline_puts_nothing_off(clock):
     clock.beat(1.0, took=8.0)
     assert clock.heart.deadline == before
     assert len(clock.told) == 1
+
+
+def test_a_bell_that_rings_while_another_line_is_read_has_rung_all_the_same(monkeypatch):
+    bell, (line, other) = Bell(), socket.socketpair()
+    with line, other:
+        other.send(b"\0")
+        poll = select.poll
+
+        class RungMeanwhile:
+            def __init__(self) -> None:
+                self._poll = poll()
+                self.register = self._poll.register
+
+            def poll(self, wait: float | None) -> list[tuple[int, int]]:
+                found = self._poll.poll(wait)
+                bell.ring()
+                return found
+
+        monkeypatch.setattr("queue_core.worker.bell.select.poll", RungMeanwhile)
+        assert bell.wait(0, line.fileno())
+        assert select.select([bell.ears], [], [], 0)[0]
+        bell.close()

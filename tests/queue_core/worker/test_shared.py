@@ -147,6 +147,7 @@ def test_while_a_run_is_overdue_nothing_new_begins_beside_it(jobs, kind):
     path = jobs.path()
     made = jobs.add(f"{kind}.stubborn", {"path": str(path)}, time_limit=0.2)
     child = jobs.begun(path)
+    jobs.conn.execute("SELECT pg_sleep(1)")  # by then it is known to be overdue
     pids: list[object] = []
     while jobs.facts(made).state == "running":
         late = jobs.add(f"{kind}.echo")
