@@ -9,7 +9,7 @@ JOIN pg_class ON pg_class.oid = pg_inherits.inhrelid
 WHERE pg_inherits.inhparent IN ('countersign.jobs'::regclass, 'countersign.ended'::regclass)
     AND right(pg_class.relname, 7) NOT IN (
         SELECT to_char(now() AT TIME ZONE 'UTC' + weeks * interval '7 days', 'IYYY"w"IW')
-        FROM generate_series(0, %s) AS weeks)
+        FROM generate_series(-1, %s) AS weeks)
 """
 
 
