@@ -60,6 +60,7 @@ def test_whoever_is_killed_at_whatever_moment_the_books_agree(database, books, s
     while to_release := ids(conn, "review"):
         books.sign(release(conn, to_release, **SIGNED))
         books.await_rest(conn, 120)
+    staff.await_ready()
     assert set(staff.dismiss()) == {0}
     books.prove(conn)
     assert set(exits) <= {2}, staff.lines("ERROR")  # three children died before the first hello

@@ -31,6 +31,7 @@ def test_a_worker_behind_a_stalled_network_stops_its_runs_before_another_takes_t
     for _ in range(ROUNDS):
         stall_once(conn, books, staff, networks)
     staff.hire()
+    staff.await_ready()
     books.await_rest(conn, 120)
     assert set(staff.dismiss()) == {0}
     books.prove(conn)
