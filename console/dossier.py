@@ -63,8 +63,11 @@ class Dossier:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The acts that the job allows: no second request to stop, no run without a body."""
-        if self.job is None or self.job.stop_requested_at:
+        """The acts that the job allows: no run without a body.
+
+        After a request to stop there is only one more, that it be killed, if none said so.
+        """
+        if self.job is None or self.job.kill_after:
             return ()
         legal = legal_verbs(self.job.state)
         return tuple(verb for verb in legal if self.job.has_body or verb not in NEED_BODY)
@@ -92,13 +95,25 @@ class Dossier:
 
     @property
     def stop_asked(self) -> ActRow | None:
-        """The act that asked the present run to stop."""
-        return self._last("cancel_requested")
+        """The act that asked the present run to stop, the first of them."""
+        return self._requests[-1] if self._requests else None
+
+    @property
+    def kill_asked(self) -> ActRow | None:
+        """The act that said when the present run is killed."""
+        return next((act for act in self._requests if act.kill_after), None)
 
     @property
     def last_act(self) -> ActRow | None:
         """The newest act, whatever it is."""
         return self.acts[0].row if self.acts else None
+
+    @property
+    def _requests(self) -> list[ActRow]:
+        """The requests that the present run stop, newest first."""
+        acts = (each.row for each in self.acts)
+        attempt = self.job.attempt if self.job else None
+        return [act for act in acts if (act.act, act.attempt) == ("cancel_requested", attempt)]
 
     def _of_now(self, act: str) -> ActRow | None:
         found = self._last(act)

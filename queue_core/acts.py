@@ -169,7 +169,7 @@ def _performed(  # noqa: PLR0917 - as `perform`
             for changed in rows(conn, statement, parameters, _Changed):
                 done[changed.job_id] = changed.outcome()
         missed = [job_id for job_id in pending if job_id not in done]
-        done |= _refusals(conn, verb, missed, seen)
+        done |= _refusals(conn, verb, missed, signature, seen)
         pending = [job_id for job_id in missed if job_id not in done]
     if pending:
         raise ContendedError(KEPT_MOVING)
@@ -205,7 +205,11 @@ def _wanted(ids: Sequence[UUID], seen: Seen | None) -> dict[str, object]:
 
 
 def _refusals(
-    conn: psycopg.Connection[object], verb: str, ids: Sequence[UUID], seen: Seen | None
+    conn: psycopg.Connection[object],
+    verb: str,
+    ids: Sequence[UUID],
+    signature: Signature,
+    seen: Seen | None,
 ) -> dict[UUID, ActOutcome]:
     """Return the refusals among `ids`; a job that is missing here is to be tried again."""
     if not ids:
@@ -214,7 +218,7 @@ def _refusals(
     refused: dict[UUID, ActOutcome] = {}
     for job_id in ids:
         place = places.get(job_id)
-        why = _why_not(verb, place, seen.get(job_id) if seen else None)
+        why = _why_not(verb, place, signature, seen.get(job_id) if seen else None)
         if why:
             state, attempt = (place.state, place.attempt) if place else (None, None)
             refused[job_id] = ActOutcome(job_id, False, _ASKED[verb], None, state, attempt, why)
@@ -233,7 +237,9 @@ _ASKED: Final = {
 }
 
 
-def _why_not(verb: str, place: Place | None, saw: tuple[str, int] | None) -> Why | None:
+def _why_not(
+    verb: str, place: Place | None, signature: Signature, saw: tuple[str, int] | None
+) -> Why | None:
     """Say why `verb` does not apply to a job that stands at `place`; None where it does."""
     if place is None or (verb in NEED_BODY and not place.has_body):
         return "not_found"
@@ -241,7 +247,13 @@ def _why_not(verb: str, place: Place | None, saw: tuple[str, int] | None) -> Why
         return "moved_on"
     if place.state not in _applies(verb):
         return "wrong_state"
-    return "already_asked" if verb == "cancel" and place.stop_requested_at else None
+    asked = verb == "cancel" and place.stop_requested_at and not _adds(signature, place)
+    return "already_asked" if asked else None
+
+
+def _adds(signature: Signature, place: Place) -> bool:
+    """Say whether a request to stop adds the seconds that the one before it left out."""
+    return signature.kill_after is not None and place.kill_after is None
 
 
 def _applies(verb: str) -> frozenset[State]:

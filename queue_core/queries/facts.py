@@ -40,6 +40,7 @@ class JobFacts:
     child_pid: int | None
     signal: int | None
     stop_requested_at: datetime | None
+    kill_after: int | None
     why: str | None
     uncertain: bool
     has_result: bool
@@ -59,31 +60,31 @@ WITH place AS (
         NULL::timestamptz AS claimed_at, NULL::timestamptz AS started_at,
         NULL::timestamptz AS ended_at, NULL::timestamptz AS entered_at, NULL::uuid AS worker,
         NULL::integer AS child_pid, NULL::integer AS signal,
-        NULL::timestamptz AS stop_requested_at, NULL::text AS why, false AS uncertain,
-        false AS has_result, NULL::text AS error
+        NULL::timestamptz AS stop_requested_at, NULL::integer AS kill_after, NULL::text AS why,
+        false AS uncertain, false AS has_result, NULL::text AS error
     FROM countersign.ready WHERE ready.id = %(id)s
     UNION ALL
     SELECT CASE WHEN waiting.run_at <= now() THEN 'ready' ELSE 'waiting' END, waiting.attempt,
         waiting.attempts_allowed, waiting.run_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        NULL, false, false, NULL
+        NULL, NULL, false, false, NULL
     FROM countersign.waiting WHERE waiting.id = %(id)s
     UNION ALL
     SELECT 'blocked', blocked.attempt, blocked.attempts_allowed, blocked.run_at, NULL, NULL, NULL,
-        NULL, NULL, NULL, NULL, NULL, NULL, false, false, NULL
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, NULL
     FROM countersign.blocked WHERE blocked.id = %(id)s
     UNION ALL
     SELECT 'running', running.attempt, running.attempts_allowed, running.run_at,
         running.claimed_at, running.started_at, NULL, NULL, running.worker, running.child_pid,
-        NULL, running.stop_requested_at, NULL, false, false, NULL
+        NULL, running.stop_requested_at, running.kill_after, NULL, false, false, NULL
     FROM countersign.running WHERE running.id = %(id)s
     UNION ALL
     SELECT 'needs_review', review.attempt, NULL, NULL, review.claimed_at, review.started_at, NULL,
-        review.entered_at, review.worker, review.child_pid, review.signal, NULL, review.why, true,
-        false, review.error
+        review.entered_at, review.worker, review.child_pid, review.signal, NULL, NULL, review.why,
+        true, false, review.error
     FROM countersign.review WHERE review.id = %(id)s
     UNION ALL
     SELECT ended.state, ended.attempt, NULL, NULL, NULL, ended.started_at, ended.ended_at, NULL,
-        ended.worker, NULL, NULL, NULL, NULL, ended.uncertain, ended.result IS NOT NULL,
+        ended.worker, NULL, NULL, NULL, NULL, NULL, ended.uncertain, ended.result IS NOT NULL,
         ended.error
     FROM countersign.ended WHERE ended.id = %(id)s
 )
@@ -94,7 +95,7 @@ SELECT %(id)s::uuid AS id, COALESCE(jobs.name, 'unknown') AS name,
     place.claimed_at, place.started_at, place.ended_at, place.entered_at, place.worker,
     place.child_pid,
     COALESCE(place.signal, CASE WHEN place.state <> 'completed' THEN last.signal END) AS signal,
-    place.stop_requested_at, place.why, place.uncertain, place.has_result,
+    place.stop_requested_at, place.kill_after, place.why, place.uncertain, place.has_result,
     COALESCE(place.error, last.error) AS error, last.error_type, last.error_place,
     jobs.id IS NOT NULL AS has_body, confirmed.by AS confirmed_by, jobs.schedule
 FROM place

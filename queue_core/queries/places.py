@@ -20,6 +20,7 @@ class Place:
     attempt: int
     stop_requested_at: datetime | None
     has_body: bool
+    kill_after: int | None = None
 
 
 # One statement, so one snapshot: read table after table, a moving job is seen twice or never. The
@@ -27,23 +28,25 @@ class Place:
 LOCATE = """
 SELECT place.*, body.found IS NOT NULL AS has_body
 FROM (
-SELECT ready.id, 'ready' AS state, ready.attempt, NULL::timestamptz AS stop_requested_at
+SELECT ready.id, 'ready' AS state, ready.attempt, NULL::timestamptz AS stop_requested_at,
+    NULL::integer AS kill_after
 FROM countersign.ready WHERE ready.id = ANY(%(ids)s)
 UNION ALL
 SELECT waiting.id, CASE WHEN waiting.run_at <= now() THEN 'ready' ELSE 'waiting' END,
-    waiting.attempt, NULL
+    waiting.attempt, NULL, NULL
 FROM countersign.waiting WHERE waiting.id = ANY(%(ids)s)
 UNION ALL
-SELECT blocked.id, 'blocked', blocked.attempt, NULL
+SELECT blocked.id, 'blocked', blocked.attempt, NULL, NULL
 FROM countersign.blocked WHERE blocked.id = ANY(%(ids)s)
 UNION ALL
-SELECT running.id, 'running', running.attempt, running.stop_requested_at
+SELECT running.id, 'running', running.attempt, running.stop_requested_at,
+    running.kill_after
 FROM countersign.running WHERE running.id = ANY(%(ids)s)
 UNION ALL
-SELECT review.id, 'needs_review', review.attempt, NULL
+SELECT review.id, 'needs_review', review.attempt, NULL, NULL
 FROM countersign.review WHERE review.id = ANY(%(ids)s)
 UNION ALL
-SELECT ended.id, ended.state, ended.attempt, NULL
+SELECT ended.id, ended.state, ended.attempt, NULL, NULL
 FROM countersign.ended WHERE ended.id = ANY(%(ids)s)
 ) AS place
 LEFT JOIN LATERAL (

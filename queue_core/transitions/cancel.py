@@ -62,7 +62,8 @@ running_held AS (
     SELECT running.id
     FROM countersign.running
     JOIN wanted ON wanted.id = running.id
-    WHERE running.stop_requested_at IS NULL
+    WHERE (running.stop_requested_at IS NULL
+            OR (running.kill_after IS NULL AND %(kill_after)s::integer IS NOT NULL))
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
     ORDER BY running.id
@@ -70,7 +71,8 @@ running_held AS (
 ),
 asked AS (
     UPDATE countersign.running
-    SET stop_requested_at = now(), kill_after = %(kill_after)s::integer
+    SET stop_requested_at = COALESCE(running.stop_requested_at, now()),
+        kill_after = %(kill_after)s::integer
     FROM running_held
     WHERE running.id = running_held.id
     RETURNING running.id, running.name, running.attempt
@@ -125,8 +127,8 @@ def cancel(  # noqa: PLR0913 - what signs it, and how long a run may go on
 
     Signed by `by` for `reason`, in the caller's transaction. `seen` is what the person saw
     of each job (state, attempt): a job that has moved on since is refused. A second request
-    for a running job is refused as `already_asked`. Raises NotACodeError, NoteError,
-    OptionError, ContendedError.
+    for a running job is refused as `already_asked`, unless it has `kill_after` and no earlier
+    one had. Raises NotACodeError, NoteError, OptionError, ContendedError.
     """
     signature = Signature(by, reason, note, via, bulk_id, kill_after)
     return perform(conn, "cancel", CANCEL, ids, signature, seen)

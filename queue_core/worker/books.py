@@ -70,15 +70,16 @@ class RunInHand:
         return min(self.stop_at, self.kill_at)
 
     def ask(self, why: StopReason, kill_after: int | None) -> bool:
-        """Note that it is asked to stop; False where that is no news to it.
+        """Note that it is asked to stop; False where that is no news to its code.
 
-        It may go on for `kill_after` seconds from now, None for as long as it likes.
+        It may go on for `kill_after` seconds, counted from when they are first heard of; None
+        for as long as it likes.
         """
+        if kill_after is not None and self.kill_after is None:
+            self.kill_after, self.kill_at = kill_after, time.monotonic() + kill_after
         if self.asked in {why, "cancelled"}:
             return False
         self.asked = why
-        if kill_after is not None:
-            self.kill_after, self.kill_at = kill_after, time.monotonic() + kill_after
         return True
 
     def next_act(self) -> float:

@@ -212,6 +212,39 @@ def test_a_second_request_to_stop_says_who_asked_already(alice, books, job_at, s
     assert answer.status_code == 409
     assert "asked to stop already" in answer.text
     assert "ops:bob" in answer.text
+    assert "Cancel: kill it if it does not stop" in words(answer)  # the one thing left to ask
+    assert stands(job) == ("running", ["cancel_requested"])
+
+
+def test_a_run_that_was_asked_and_goes_on_can_be_killed_by_one_more_request(
+    app, alice, books, job_at
+):
+    job = job_at("running")
+    cancel(books, [job], by="ops:bob", reason="customer_asked", via="console:1")
+    page = words(alice.get(f"/jobs/{job}"))
+    assert "Its process is killed if it has not stopped 30 s after its worker hears of this" in page
+    assert "it may then have run in part" in page
+    assert alice.form(job, "cancel")["kill_after"] == "30"
+    assert alice.act(job, "cancel").status_code == 303
+    assert [(row.by, row.kill_after) for row in acts.acts_of(books, job)] == [
+        ("ops:bob", None),
+        ("ops:alice", 30),
+    ]
+    page = alice.get(f"/jobs/{job}")
+    assert "Asked to stop by ops:bob" in words(page)
+    assert "ops:alice asked again" in words(page)
+    assert "it is killed if it has not ended 30 s after it was told of that" in words(page)
+    assert f'/jobs/{job}/cancel"' not in page.text
+
+
+def test_of_a_run_that_is_to_be_killed_nothing_more_is_asked(alice, books, job_at, stands):
+    job = job_at("running")
+    form = {**alice.form(job, "cancel"), "reason": "takes_too_long", "kill_after": "9"}
+    cancel(books, [job], by="ops:bob", reason="customer_asked", via="console:1", kill_after=60)
+    answer = alice.post(f"/jobs/{job}/cancel", form)
+    assert answer.status_code == 409
+    assert "asked to stop already" in answer.text
+    assert "It is killed if it has not ended 60 s after it was told." in words(answer)
     assert f'/jobs/{job}/cancel"' not in answer.text
     assert stands(job) == ("running", ["cancel_requested"])
 

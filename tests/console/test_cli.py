@@ -506,6 +506,18 @@ def test_a_request_to_stop_may_say_when_the_run_is_killed(cli, conn):
     assert "cancel_requested, kill after 30 s" in cli("show", str(job)).stdout
 
 
+def test_a_second_request_may_add_when_the_run_is_killed(cli, conn):
+    job = enqueued(cli)
+    worker = fleet.register(conn, fleet.Identity("pay-3", 4121, "b", "n", "0.1.0", [], 4))
+    claim(conn, worker=worker, names=[Claimable("cli.mail")], count=1)
+    kill = [*SIGNED, "--kill-after", "30"]
+
+    codes = [cli("cancel", str(job), *each).exit_code for each in (SIGNED, kill, kill)]
+
+    assert codes == [0, 0, 1]
+    assert fleet.asked_to_stop(conn, worker) == [fleet.Asked(job, 1, 30)]
+
+
 def test_a_job_whose_body_is_gone_is_shown_and_not_run_again(real_cli, database):
     conn = database.connect()
     job = enqueued(real_cli)

@@ -49,10 +49,13 @@ def test_two_presses_at_once_are_one_act_and_both_lead_on(
 def test_a_press_that_kills_is_not_the_one_before_that_did_not(alice, job_at, stands):
     job = job_at("running")
     form = {**alice.form(job, "cancel"), "reason": "takes_too_long"}
-    assert alice.post(f"/jobs/{job}/cancel", form).status_code == 303
-    answer = alice.post(f"/jobs/{job}/cancel", {**form, "kill_after": "30"})
+    killing = {**form, "kill_after": "30"}
+    for sent, said in ((form, False), (killing, False), (killing, True)):
+        assert alice.post(f"/jobs/{job}/cancel", sent).status_code == 303
+        assert (SAID in words(alice.get(f"/jobs/{job}"))) == said
+    answer = alice.post(f"/jobs/{job}/cancel", {**form, "kill_after": "60"})
     assert (answer.status_code, SAID in words(answer)) == (409, False)
-    assert stands(job) == ("running", ["cancel_requested"])
+    assert stands(job) == ("running", ["cancel_requested", "cancel_requested"])
 
 
 @pytest.mark.parametrize(("verb", "act"), [("assign", "assigned"), ("note", "noted")])

@@ -37,6 +37,7 @@ class Running:
     started_at: datetime | None = None
     stop_requested_at: datetime | None = None
     safe_to_repeat: bool = False
+    kill_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Acted:
     note: str | None
     bulk_id: UUID | None
     via: str
+    kill_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

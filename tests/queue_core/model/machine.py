@@ -221,6 +221,7 @@ put_back = st.sampled_from([Deferred(0.0), Deferred(60.0), Unreadable("not JSON"
 told_late = completed | raised | st.sampled_from([CRASHED, STOPPED[0]])
 seen = st.sampled_from(["nothing", "nothing", "rightly", "an attempt too few", "failed"])
 queues = st.sampled_from(QUEUES)
+kills = st.sampled_from([None, 30, 60])
 bulks = st.sampled_from([None, UUID(int=7)])
 FIRST = Turn(0, "commit", "other commits")
 
@@ -482,25 +483,35 @@ class Machine(RuleBasedStateMachine):
 
     # Acts
 
-    @rule(turn=turns, asked=some, saw=seen, note=notes, bulk=bulks)
+    @rule(turn=turns, asked=some, saw=seen, note=notes, bulk=bulks, kill_after=kills)
     def cancels(
-        self, turn: Turn, asked: list[int], saw: str, note: str | None, bulk: UUID | None
+        self,
+        turn: Turn,
+        asked: list[int],
+        saw: str,
+        note: str | None,
+        bulk: UUID | None,
+        kill_after: int | None,
     ) -> None:
         self._acts(
             turn,
             "cancel",
             self._wanted(turn, "cancel", asked),
             saw,
-            Signed("ops:bob", "not_needed", note, bulk),
+            Signed("ops:bob", "not_needed", note, bulk, kill_after=kill_after),
         )
 
     @precondition(lambda self: self.any_in("running"))
-    @rule(turn=turns, run=which, note=notes)
-    def asks_to_stop(self, turn: Turn, run: int, note: str | None) -> None:
+    @rule(turn=turns, run=which, again=st.booleans(), note=notes, kill_after=kills)
+    def asks_to_stop(
+        self, turn: Turn, run: int, *, again: bool, note: str | None, kill_after: int | None
+    ) -> None:
+        """Ask a run to stop; where one was asked before, perhaps that one again."""
         live = [job for job, *_ in self._live(turn)]
+        asked = [job for job in live if again and was_asked(self._view(turn), job)]
         if live:
-            signed = Signed("ops:bob", "takes_long", note)
-            self._acts(turn, "cancel", [pick(live, run)], "nothing", signed)
+            signed = Signed("ops:bob", "takes_long", note, kill_after=kill_after)
+            self._acts(turn, "cancel", [pick(asked or live, run)], "nothing", signed)
 
     @precondition(lambda self: self.any_in("failed", "cancelled"))
     @rule(turn=turns, asked=some, saw=seen, note=notes, bulk=bulks)
@@ -573,6 +584,8 @@ class Machine(RuleBasedStateMachine):
         given = {**signed.given(), "seen": seen}
         if verb not in MARKS:
             given["bulk_id"] = signed.bulk_id
+        if verb == "cancel":
+            given["kill_after"] = signed.kill_after
         self._step(
             turn,
             verb,
@@ -630,8 +643,14 @@ class Machine(RuleBasedStateMachine):
         self._step(
             turn,
             "beat",
-            lambda conn: in_order(fleet.beat(conn, by, told)),
-            lambda view, now: in_order(moves.beat(view, now, by, told)),
+            lambda conn: (
+                in_order(fleet.beat(conn, by, told)),
+                by_id(fleet.asked_to_stop(conn, by)),
+            ),
+            lambda view, now: (
+                in_order(moves.beat(view, now, by, told)),
+                by_id(moves.asked_to_stop(view, by)),
+            ),
         )
 
     @rule(turn=turns, worker=which, by=which, how=st.sampled_from([*GOES]))
@@ -921,6 +940,11 @@ def holds(view: View, token: Token) -> bool:
     job = view.job(token[0])
     run = job.place if job else None
     return isinstance(run, Running) and (run.attempt, run.worker) == token[1:]
+
+
+def was_asked(view: View, key: UUID) -> bool:
+    job = view.job(key)
+    return bool(job and isinstance(job.place, Running) and job.place.stop_requested_at)
 
 
 def by_id(moved: Sequence[Any]) -> list[Any]:

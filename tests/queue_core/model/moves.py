@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from queue_core.acts import ActOutcome
-from queue_core.fleet import Held, Started
+from queue_core.fleet import Asked, Held, Started
 from queue_core.jobs import NewJob
 from queue_core.outcomes import Completed, Failed, Moved, RunReport, Stopped
 from queue_core.states import STATES
@@ -477,6 +477,7 @@ class Signed:
     note: str | None = None
     bulk_id: UUID | None = None
     via: str = "code"
+    kill_after: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what every act of the core is given by name."""
@@ -495,6 +496,7 @@ class Signed:
             self.note,
             self.bulk_id,
             self.via,
+            self.kill_after if act == "cancel_requested" else None,
         )
 
 
@@ -502,14 +504,19 @@ def perform(
     view: View, now: datetime, verb: str, keys: Sequence[UUID], signed: Signed, seen: Seen
 ) -> list[ActOutcome]:
     return [
-        _refused(verb, key, view.job(key), now, seen.get(key))
+        _refused(verb, key, view.job(key), now, seen.get(key), signed.kill_after)
         or _applied(view, now, verb, key, signed)
         for key in dict.fromkeys(keys)
     ]
 
 
 def _refused(
-    verb: str, key: UUID, job: Job | None, now: datetime, saw: tuple[str, int] | None
+    verb: str,
+    key: UUID,
+    job: Job | None,
+    now: datetime,
+    saw: tuple[str, int] | None,
+    kill_after: int | None,
 ) -> ActOutcome | None:
     sources, asked = VERBS[verb]
     if not job:
@@ -520,9 +527,9 @@ def _refused(
         return ActOutcome(*found, why="moved_on")
     if state not in sources:
         return ActOutcome(*found, why="wrong_state")
-    asked_before = isinstance(job.place, Running) and job.place.stop_requested_at
-    if verb == "cancel" and asked_before:
-        return ActOutcome(*found, why="already_asked")
+    if verb == "cancel" and isinstance(job.place, Running) and job.place.stop_requested_at:
+        adds = kill_after is not None and job.place.kill_after is None
+        return None if adds else ActOutcome(*found, why="already_asked")
     return None
 
 
@@ -534,7 +541,7 @@ def _applied(view: View, now: datetime, verb: str, key: UUID, signed: Signed) ->
     job = view.job(key)
     assert job
     attempt = job.place.attempt
-    place, act = _acted(verb, job, now)
+    place, act = _acted(verb, job, now, signed.kill_after)
     view.move(key, place, act=signed.act(act, job.body, attempt))
     after = view.job(key)
     assert after
@@ -542,11 +549,13 @@ def _applied(view: View, now: datetime, verb: str, key: UUID, signed: Signed) ->
     return ActOutcome(key, True, act, 0, state, attempt)
 
 
-def _acted(verb: str, job: Job, now: datetime) -> tuple[Place, str]:
+def _acted(verb: str, job: Job, now: datetime, kill_after: int | None) -> tuple[Place, str]:
     place, body = job.place, job.body
     match verb:
         case "cancel" if isinstance(place, Running):
-            return replace(place, stop_requested_at=now), "cancel_requested"
+            since = place.stop_requested_at or now
+            asked = replace(place, stop_requested_at=since, kill_after=kill_after)
+            return asked, "cancel_requested"
         case "cancel":
             return Ended("cancelled", place.attempt, now), "cancelled"
         case "assign" | "note" | "reveal":
@@ -623,6 +632,14 @@ def beat(view: View, now: datetime, key: UUID, began: Sequence[Started]) -> list
         Held(job, run.attempt, run.stop_requested_at is not None)
         for job, run in view.standing(Running)
         if run.worker == key
+    ]
+
+
+def asked_to_stop(view: View, worker: UUID) -> list[Asked]:
+    return [
+        Asked(job, run.attempt, run.kill_after)
+        for job, run in view.standing(Running)
+        if run.worker == worker and run.stop_requested_at
     ]
 
 

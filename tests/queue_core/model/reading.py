@@ -46,7 +46,8 @@ FROM countersign.blocked
 RUNNING = """
 SELECT running.id, running.attempt, running.worker, running.claimed_at, running.queue,
     running.name, running.rank, running.run_at, running.attempts_allowed, running.on_lost,
-    running.child_pid, running.started_at, running.stop_requested_at, running.safe_to_repeat
+    running.child_pid, running.started_at, running.stop_requested_at, running.safe_to_repeat,
+    running.kill_after
 FROM countersign.running
 """
 REVIEWED = """
@@ -68,7 +69,7 @@ ORDER BY runs.job_id, runs.attempt, runs.outcome
 """
 ACTS = """
 SELECT acts.subject_id AS id, acts.by, acts.act, acts.subject_name, acts.attempt, acts.reason,
-    acts.note, acts.bulk_id, acts.via
+    acts.note, acts.bulk_id, acts.via, acts.kill_after
 FROM countersign.acts
 WHERE acts.id > $1
 ORDER BY acts.id

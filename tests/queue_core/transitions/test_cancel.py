@@ -37,11 +37,14 @@ def test_a_cancelled_job_was_ended_by_a_person_and_is_certain(conn, job_in) -> N
         assert (ended["worker"], ended["started_at"], ended["error"]) == (None, None, None)
 
 
+ROW = "SELECT * FROM countersign.running WHERE id = %s"
+
+
 def test_a_running_job_runs_on_and_carries_the_request(conn, job_in) -> None:
     made = job_in(conn, "running")
-    before = conn.execute("SELECT * FROM countersign.running WHERE id = %s", [made.id]).fetchone()
+    before = conn.execute(ROW, [made.id]).fetchone()
     (outcome,) = cancel(conn, [made.id], **SIGNED)
-    after = conn.execute("SELECT * FROM countersign.running WHERE id = %s", [made.id]).fetchone()
+    after = conn.execute(ROW, [made.id]).fetchone()
     assert (outcome.act, outcome.state, outcome.attempt) == ("cancel_requested", "running", 1)
     assert before["stop_requested_at"] is None
     assert after.pop("stop_requested_at") is not None
@@ -61,9 +64,35 @@ def test_cancelling_many_signs_each_once_and_leaves_the_others(conn, job_in) -> 
 def test_a_request_to_stop_may_say_when_the_run_is_killed(conn, job_in) -> None:
     made = job_in(conn, "running")
     cancel(conn, [made.id], kill_after=30, **SIGNED)
-    row = conn.execute("SELECT * FROM countersign.running WHERE id = %s", [made.id]).fetchone()
+    row = conn.execute(ROW, [made.id]).fetchone()
     (act,) = acts_of(conn, made.id)
     assert (row["kill_after"], act.act, act.kill_after) == (30, "cancel_requested", 30)
+
+
+def test_a_second_request_may_say_when_the_run_is_killed_where_the_first_did_not(
+    conn, job_in
+) -> None:
+    made = job_in(conn, "running")
+    conn.execute("UPDATE countersign.running SET stop_requested_at = now() - interval '1 h'")
+    before = conn.execute(ROW, [made.id]).fetchone()
+    (outcome,) = cancel(conn, [made.id], kill_after=30, by="ops:bob", reason="goes_on")
+    after = conn.execute(ROW, [made.id]).fetchone()
+    assert (outcome.applied, outcome.act) == (True, "cancel_requested")
+    assert after == {**before, "kill_after": 30}  # it stands since the first asked
+    (act,) = acts_of(conn, made.id)
+    assert (act.by, act.kill_after) == ("ops:bob", 30)
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, None), (60, None), (60, 60), (60, 30)])
+def test_a_second_request_that_adds_nothing_changes_nothing(
+    conn, job_in, contents, first: int | None, second: int | None
+) -> None:
+    made = job_in(conn, "running")
+    cancel(conn, [made.id], kill_after=first, **SIGNED)
+    before = contents(conn)
+    (outcome,) = cancel(conn, [made.id], kill_after=second, **SIGNED)
+    assert (outcome.applied, outcome.why) == (False, "already_asked")
+    assert contents(conn) == before
 
 
 def test_of_a_queued_job_nothing_is_killed_whatever_the_request_says(conn, job_in) -> None:

@@ -15,7 +15,9 @@ def main(options: dict[str, object], constants: dict[str, float]) -> int:
         module, _, name = path.rpartition(".")
         if not module.startswith("queue_core."):
             module = f"queue_core.worker.{module}"
-        setattr(importlib.import_module(module), name, value)
+        holder = importlib.import_module(module)
+        getattr(holder, name)  # one that moved elsewhere would change nothing
+        setattr(holder, name, value)
     return run_worker(WorkerOptions(**options))  # pyright: ignore[reportArgumentType]
 
 

@@ -107,7 +107,7 @@ def test_a_run_that_does_not_stop_in_its_seconds_is_killed_and_its_job_cancelled
 ) -> None:
     """With a TERM first, which a handler may use to tidy up, or not heed at all."""
     path, tidied, beside = jobs.path(), jobs.path(), jobs.path()
-    start_worker(processes=2, constants={"crew.STOP_SECONDS": 0.5}, **NO_BEAT_HELPS)
+    start_worker(processes=2, constants={"force.STOP_SECONDS": 0.5}, **NO_BEAT_HELPS)
     more = {"seconds": 60, "tidied": str(tidied)} if name == "sample.sleep" else {}
     made = jobs.add(name, {"path": str(path)} | more, attempts=3)
     other = jobs.add("sample.heed", {"path": str(beside)})
@@ -120,6 +120,24 @@ def test_a_run_that_does_not_stop_in_its_seconds_is_killed_and_its_job_cancelled
     assert tidied.exists() == (name == "sample.sleep")
     assert not is_alive(child)
     assert jobs.facts(other).state == "running"  # its neighbour goes on
+
+
+def test_a_run_that_was_asked_and_goes_on_is_killed_once_a_second_request_says_so(
+    start_worker, jobs
+) -> None:
+    path, heard = jobs.path(), jobs.path()
+    start_worker(processes=2, constants={"force.STOP_SECONDS": 0.5}, **NO_BEAT_HELPS)
+    made = jobs.add("sample.stubborn", {"path": str(path)}, attempts=3)
+    beside = jobs.add("sample.heed", {"path": str(heard)})
+    child = jobs.begun(path)
+    jobs.begun(heard)
+    ask(jobs, made)
+    ask(jobs, beside)  # once this one has heard, so has the other
+    jobs.ended(beside, "completed")
+    ask(jobs, made, kill_after=1)
+    facts = jobs.ended(made, "cancelled")
+    assert (facts.uncertain, facts.error) == (True, "killed 1s after it was asked to stop")
+    assert not is_alive(child)
 
 
 def test_a_run_that_ends_in_its_seconds_is_not_killed(start_worker, jobs) -> None:
