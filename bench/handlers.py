@@ -10,6 +10,9 @@ from queue_core import Registry, Run
 MARKS: Final = "BENCH_MARKS"
 """The setting that names the file of `bench.mark`."""
 
+LONG: Final = "bench.long"
+AGAIN: Final = "bench.again"
+
 jobs = Registry()
 
 
@@ -29,6 +32,24 @@ def careful(run: Run, n: int) -> None:
 def mark(run: Run, n: int) -> None:
     """Write when a run began, on the clock that all processes of a machine share."""
     del run
+    _note(n)
+
+
+@jobs.job(LONG)
+def long(run: Run, seconds: float) -> None:
+    """Keep a slot."""
+    del run
+    time.sleep(seconds)
+
+
+@jobs.job(AGAIN, attempts=3)
+def again(run: Run, seconds: float) -> None:
+    """Write which attempt begins and when, and keep a slot."""
+    _note(run.attempt)
+    time.sleep(seconds)
+
+
+def _note(n: int) -> None:
     began = struct.pack("qd", n, time.monotonic())
     file = os.open(os.environ[MARKS], os.O_WRONLY | os.O_APPEND)
     try:

@@ -76,16 +76,17 @@ def server() -> Iterator[embedded.Server]:
 
 
 @contextmanager
-def database(at: embedded.Server, name: str) -> Iterator[Bench]:
-    """Make a database, migrate it, and drop it at the end whoever is connected."""
+def database(at: embedded.Server, name: str, *, migrated: bool = True) -> Iterator[Bench]:
+    """Make a database, migrate it if asked, and drop it at the end whoever is connected."""
     folder = Path(str(conninfo.conninfo_to_dict(at.url)["host"]))
     stack = ExitStack()
     with psycopg.connect(at.owner_url, autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         owner_url = conninfo.make_conninfo(at.owner_url, dbname=name)
         try:
-            with psycopg.connect(owner_url, autocommit=True) as owner:
-                migrate.migrate(owner)
+            if migrated:
+                with psycopg.connect(owner_url, autocommit=True) as owner:
+                    migrate.migrate(owner)
             yield Bench(conninfo.make_conninfo(at.url, dbname=name), owner_url, folder, stack)
         finally:
             stack.close()
