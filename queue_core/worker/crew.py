@@ -273,8 +273,7 @@ class Crew:
         how = self._roster.remove(child)
         self._compare_offers()
         if not (child.going or child.served or child.leaves or self._closing):
-            self._roster.starts.speechless += child.offers is None
-            self._roster.starts.failed(how.error)
+            self._roster.starts.ended(how, greeted=child.offers is not None, by_us=killed)
         self.tray.give_back(child)
         has_crashed = False
         for run in list(child.going.values()):

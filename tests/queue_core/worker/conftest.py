@@ -97,11 +97,11 @@ class Worker:
     def children(self) -> set[int]:
         """Return the processes that it started and those that these started, without the guard."""
         ours = marked(self.marker) - {self.pid}
-        return {pid for pid in ours if b"guard.py" not in _command(pid)}
+        return {pid for pid in ours if b"guard.py" not in command_of(pid)}
 
     def guard(self) -> int:
         ours = marked(self.marker) - {self.pid}
-        (guard,) = [pid for pid in ours if b"guard.py" in _command(pid)]
+        (guard,) = [pid for pid in ours if b"guard.py" in command_of(pid)]
         return guard
 
     def send(self, number: int) -> None:
@@ -123,7 +123,7 @@ class Worker:
         self.process.wait()
 
 
-def _command(pid: int) -> bytes:
+def command_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -22,7 +22,7 @@ from queue_core.worker.crew import Crew
 from queue_core.worker.guarding import Watch, environment
 from queue_core.worker.lines import Lines
 from queue_core.worker.roster import Roster
-from tests.queue_core.worker.conftest import is_alive, marked, wait_for
+from tests.queue_core.worker.conftest import command_of, is_alive, marked, wait_for
 
 MODULES = "tests.queue_core.worker"
 
@@ -227,6 +227,29 @@ def test_jobs_that_cannot_be_used_keep_a_worker_from_starting(start_worker, jobs
     assert said in worker.text()
     assert jobs.conn.execute("SELECT id FROM countersign.workers").fetchall() == []
     assert marked(worker.marker) == set()
+
+
+def test_children_that_others_kill_before_their_hello_are_no_reason_to_give_up(
+    start_worker, jobs, tmp_path
+):
+    """As the kernel does where memory is short, for a while."""
+    worker = start_worker(
+        jobs=f"{MODULES}.hanging",
+        constants={"starts.FIRST_PAUSE": 0.05, "starts.LONGEST_PAUSE": 0.1},
+    )
+    killed: set[int] = set()
+    for _ in range(4):
+        (child,) = wait_for(lambda: importing(worker) - killed)
+        os.kill(child, signal.SIGKILL)
+        killed.add(child)
+    wait_for(lambda: importing(worker) - killed)
+    assert len(worker.lines("a child ended before it had a run")) == 4
+    assert worker.end() == 0
+
+
+def importing(worker) -> set[int]:
+    """Return a worker's children, past the moment in which a fork looks like the worker."""
+    return {pid for pid in worker.children() if b"worker.child" in command_of(pid)}
 
 
 def test_case_25_a_child_that_never_says_hello_is_killed_and_tried_again(start_worker):
