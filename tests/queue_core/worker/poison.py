@@ -16,6 +16,7 @@ from queue_core import Registry, Run
 
 jobs = Registry()
 
+SIGNALS = (1, 10, 12, 14, 15, 17)
 HOARD: list[bytes] = []
 POOL = ThreadPoolExecutor(1)
 
@@ -25,7 +26,7 @@ class Endless:
         return repr(self)
 
 
-def _ignored(number: int) -> bool:
+def is_ignored(number: int) -> bool:
     return signal.getsignal(number) is signal.SIG_IGN
 
 
@@ -42,7 +43,7 @@ def look(run: Run) -> dict[str, object]:
         "zone": time.strftime("%Z", time.gmtime(0)) and time.tzname[0],
         "locale": locale.setlocale(locale.LC_ALL),
         "recursion": sys.getrecursionlimit(),
-        "ignored": [each for each in (1, 10, 12, 14, 15, 17) if _ignored(each)],
+        "ignored": [each for each in SIGNALS if is_ignored(each)],
         "held_back": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
         "alarm": signal.getitimer(signal.ITIMER_REAL),
         "threads": sorted(
@@ -63,7 +64,7 @@ def settings(run: Run) -> None:
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "C")
     sys.setrecursionlimit(50_000)
-    for number in (1, 10, 12, 14, 15, 17):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
     signal.setitimer(signal.ITIMER_REAL, 3_600)

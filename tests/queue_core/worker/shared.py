@@ -3,7 +3,6 @@
 # ruff: noqa: ASYNC110, ASYNC222, ASYNC240, ASYNC251 - some do on purpose what none should
 
 import asyncio
-import contextlib
 import os
 import signal
 import threading
@@ -95,12 +94,15 @@ async def loop_alone(run: Run, path: str) -> None:
 
 
 @jobs.job("loop.stubborn")
-async def loop_stubborn(run: Run, path: str) -> None:
-    """Wait, and let nothing stop it."""
+async def loop_stubborn(run: Run, path: str, told: str = "") -> None:
+    """Wait, and let nothing stop it; a file at `told` says that it was to be stopped."""
     _sign_in(path)
     while True:
-        with contextlib.suppress(asyncio.CancelledError):
+        try:
             await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if told:
+                Path(told).touch()
 
 
 @jobs.job("loop.block")
@@ -111,9 +113,12 @@ async def loop_block(run: Run, path: str) -> None:
 
 
 @jobs.job("threads.stubborn", threads=True)
-def threads_stubborn(run: Run, path: str) -> None:
+def threads_stubborn(run: Run, path: str, told: str = "") -> None:
     _sign_in(path)
-    time.sleep(60)
+    while True:
+        time.sleep(0.01)
+        if told and run.stop_requested():
+            Path(told).touch()
 
 
 @jobs.job("loop.leave")

@@ -143,17 +143,19 @@ def test_case_24a_a_run_that_will_not_stop_is_killed_and_what_was_with_it_may_ha
 
 
 @KINDS
-def test_while_a_run_is_overdue_nothing_new_begins_beside_it(jobs, kind):
-    path = jobs.path()
-    made = jobs.add(f"{kind}.stubborn", {"path": str(path)}, time_limit=0.2)
+def test_while_a_run_is_overdue_nothing_new_begins_beside_it(
+    start_worker, database, tmp_path, kind
+):
+    """It waits for the process that takes the place of the run's own."""
+    jobs, path, told = Jobs(database.connect(), tmp_path), tmp_path / "run", tmp_path / "told"
+    start_worker(jobs=MODULE, constants={"force.STOP_SECONDS": 3.0})
+    made = jobs.add(f"{kind}.stubborn", {"path": str(path), "told": str(told)}, time_limit=0.2)
     child = jobs.begun(path)
-    jobs.conn.execute("SELECT pg_sleep(1)")  # by then it is known to be overdue
-    pids: list[object] = []
-    while jobs.facts(made).state == "running":
-        late = jobs.add(f"{kind}.echo")
-        assert jobs.ended(late, "completed").attempt == 1
-        pids.append(jobs.result(late))
-    assert pids[-1] != child
+    wait_for(told.exists)
+    late = jobs.add(f"{kind}.echo")
+    assert jobs.ended(late, "completed").attempt == 1
+    assert jobs.result(late) != child
+    assert jobs.facts(made).state == "failed"
 
 
 @KINDS
