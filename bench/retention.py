@@ -1,11 +1,19 @@
-"""What counting by tallies and letting go cost: `python -m bench.retention`."""
+"""What counting by tallies and letting go cost: `python -m bench.retention [JOBS]`.
 
+A day of 200,000 jobs that ended, unless another number is given.
+"""
+
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
 from bench import harness
+from bench.handlers import noop
+from queue_core import enqueue
 from queue_core.clauses import TALLIED
 from queue_core.outcomes import Completed, RunReport, report_columns
 from queue_core.queries.counts import counts
@@ -15,6 +23,7 @@ from queue_core.transitions.complete import COMPLETE
 ENDED: Final = 200_000
 FINISHED: Final = 20_000
 TICKS: Final = 100
+PAUSE_SECONDS: Final = 0.002
 
 OLD_WEEKS: LiteralString = """
 SELECT format('CREATE TABLE countersign.%%I PARTITION OF countersign.%%I
@@ -31,7 +40,7 @@ WITH old AS (
         || substr(gen_random_uuid()::text, 16))::uuid AS id, each.at
     FROM (
         SELECT date_trunc('week', now() - make_interval(days => %(days)s), 'UTC')
-            + n * interval '400 ms' AS at
+            + interval '1 day' * n / %(jobs)s AS at
         FROM generate_series(1, %(jobs)s) AS n
     ) AS each
 ),
@@ -108,30 +117,55 @@ def timed(what: str, jobs: int, bench: harness.Bench, do: Callable[[], object]) 
     do()
     seconds = time.perf_counter() - began
     harness.report("retention", what, jobs / seconds, "jobs/s")
+    harness.report("retention", f"{what}, in all", seconds, "s")
     harness.report("retention", f"{what}, a job", (wal(owner) - written) / jobs, "bytes")
 
 
-def measure_retention(bench: harness.Bench) -> None:
+@contextmanager
+def enqueuing(bench: harness.Bench) -> Iterator[None]:
+    """Enqueue one job after the other meanwhile, and report the longest that one took."""
+    conn, over, longest = bench.connect(""), threading.Event(), [0.0]
+
+    def one_by_one() -> None:
+        while not over.wait(PAUSE_SECONDS):
+            began = time.perf_counter()
+            enqueue(conn, noop, {"n": 1})
+            longest[0] = max(longest[0], time.perf_counter() - began)
+
+    thread = threading.Thread(target=one_by_one)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    harness.report("retention", "longest enqueue while a week is dropped", longest[0] * 1e3, "ms")
+
+
+def measure_retention(bench: harness.Bench, jobs: int) -> None:
     """Trim one day of long ago, and drop the week of another."""
     conn = bench.owner()
     conn.execute("SELECT set_config('plan_cache_mode', 'force_custom_plan', false)")
-    old_day(bench, 60)
+    day = f"a day of {jobs:,}"
+    old_day(bench, 60, jobs)
     began = time.perf_counter()
     counts(conn)
     harness.report("retention", "counts over that day", (time.perf_counter() - began) * 1e3, "ms")
-    timed("a day of 200,000, trimmed", ENDED, bench, lambda: trim(conn, Keep(), batches=10_000))
-    old_day(bench, 90)
-    timed("a day of 200,000, its week dropped", ENDED, bench, lambda: drop_weeks(conn, Keep()))
+    batches = 50 + jobs // 20
+    timed(f"{day}, trimmed", jobs, bench, lambda: trim(conn, Keep(), batches=batches))
+    old_day(bench, 90, jobs)
+    with enqueuing(bench):
+        timed(f"{day}, its week dropped", jobs, bench, lambda: drop_weeks(conn, Keep()))
 
 
-def main() -> None:
+def main(jobs: int = ENDED) -> None:
     """Measure both on a server of their own."""
     with harness.server() as at:
         with harness.database(at, "finish") as bench:
             measure_finish(bench)
         with harness.database(at, "retention") as bench:
-            measure_retention(bench)
+            measure_retention(bench, jobs)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

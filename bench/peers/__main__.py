@@ -18,6 +18,7 @@ from queue_core.embedded import Server
 
 BENCH: Final = "peers"
 Values = dict[str, float]
+Medians = dict[tuple[str, str], float]
 UNITS: Final = {"pickup": "ms", "WAL": "bytes a job", "commits": "a job"}
 
 
@@ -54,17 +55,26 @@ CASES: Final = {
 
 
 def tell(found: dict[str, dict[str, list[float]]]) -> None:
-    """Print each case's medians, Countersign's beside every peer's."""
-    for case, by_peer in found.items():
-        medians = {name: statistics.median(values) for name, values in by_peer.items()}
-        unit = UNITS.get(case.partition(",")[0], "jobs/s")
-        for name, value in medians.items():
-            harness.report(BENCH, f"{case}, {name}", value, unit)
-        for name, value in medians.items():
-            if name != COUNTERSIGN and COUNTERSIGN in medians and value:
-                ours, to = medians[COUNTERSIGN], f"{case}, {name}"
-                label = f"{case}, {COUNTERSIGN}"
-                harness.report(BENCH, label, ours, unit, ratio=ours / value, to=to)
+    """Print each case's medians: two workers beside one, and Countersign beside every peer."""
+    medians = {
+        (case, name): statistics.median(values)
+        for case, by_peer in found.items()
+        for name, values in by_peer.items()
+    }
+    for (case, name), value in medians.items():
+        alone = (case.replace("two workers", "one worker"), name)
+        _line(medians, (case, name), alone if alone[0] != case else None)
+        if name != COUNTERSIGN and (case, COUNTERSIGN) in medians and value:
+            _line(medians, (case, COUNTERSIGN), (case, name))
+
+
+def _line(medians: Medians, what: tuple[str, str], to: tuple[str, str] | None) -> None:
+    unit = UNITS.get(what[0].partition(",")[0], "jobs/s")
+    if to in medians:
+        ratio = medians[what] / medians[to]
+        harness.report(BENCH, ", ".join(what), medians[what], unit, ratio=ratio, to=", ".join(to))
+    else:
+        harness.report(BENCH, ", ".join(what), medians[what], unit)
 
 
 def asked(arguments: list[str]) -> argparse.Namespace:

@@ -16,7 +16,6 @@ from bench.peers.marks import FILE, TIMED, Marks
 from queue_core.embedded import Server
 from queue_core.embedded.folders import url_of
 
-DATABASE: Final = "peer"
 LOOK_SECONDS: Final = 0.02
 LONGEST_SECONDS: Final = 300.0
 SETTLE_SECONDS: Final = 3.0
@@ -32,6 +31,7 @@ class Entry:
     """A queue with a database of its own."""
 
     peer: Peer
+    name: str
     bench: harness.Bench
     marks: Marks
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -39,7 +39,8 @@ class Entry:
     def environ(self, *, timed: bool) -> dict[str, str]:
         """Return what the adapters need to know."""
         ours = self.peer.name == COUNTERSIGN
-        known = {"PEER_URL": self.bench.url if ours else url_of(self.bench.folder, name=DATABASE)}
+        url = self.bench.url if ours else url_of(self.bench.folder, name=self.name)
+        known = {"PEER_URL": url}
         known |= {FILE: str(self.marks.path), "PYTHONPATH": str(ROOT)}
         known |= {"PEER_MODULES": str(folder() / "graphile"), TIMED: "1" if timed else ""}
         return os.environ | known
@@ -85,11 +86,11 @@ class Entry:
 
 
 @contextmanager
-def entered(at: Server, peer: Peer) -> Iterator[Entry]:
+def entered(at: Server, peer: Peer, name: str = "peer") -> Iterator[Entry]:
     """Make a database with the queue's tables."""
     ours = peer.name == COUNTERSIGN
-    with harness.database(at, DATABASE, migrated=ours) as bench:
-        entry = Entry(peer, bench, Marks(bench.folder / "peer.marks"))
+    with harness.database(at, name, migrated=ours) as bench:
+        entry = Entry(peer, name, bench, Marks(bench.folder / f"{name}.marks"))
         try:
             entry.ask("setup")
             yield entry

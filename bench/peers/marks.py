@@ -56,6 +56,10 @@ class Marks:
         self.path = path
         self._memory = _mapped(path)
 
+    def clear(self) -> None:
+        """Forget all, once nobody writes any more."""
+        self._memory[:] = bytes(SIZE)
+
     def counted(self) -> int:
         """Return how many runs began."""
         return sum(count for count, _ in self._slots())
