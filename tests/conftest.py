@@ -7,8 +7,8 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,17 +16,17 @@ from uuid import UUID
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from psycopg import conninfo, sql
+from psycopg import sql
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from queue_core import Registry, cancel, embedded, enqueue, fleet, migrate
 from queue_core.outcomes import Completed, Ending, Failed, RunReport, Unreadable
-from queue_core.poolers import allow_for_pooler
 from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsage]
 from queue_core.transitions.claim import Claimable, Claimed, claim
 from queue_core.transitions.complete import complete
 from queue_core.transitions.fail import fail
 from queue_core.transitions.set_aside import set_aside
+from tests.databases import Database, Pool, connect, maintenance
 from tests.partitions import keep_weeks
 from tests.pooler import pooler
 
@@ -93,14 +93,9 @@ def migrated(server: embedded.Server) -> embedded.Server:
     with psycopg.connect(server.owner_url, autocommit=True) as owner:
         migrate.migrate(owner)
         keep_weeks(owner, 1)
-    with _maintenance(server) as admin:
+    with maintenance(server) as admin:
         admin.execute("CREATE DATABASE pristine TEMPLATE countersign")
     return server
-
-
-def _maintenance(server: embedded.Server) -> psycopg.Connection:
-    url = conninfo.make_conninfo(server.owner_url, dbname="postgres")
-    return psycopg.connect(url, autocommit=True)
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +116,7 @@ def conn(
     `now()` stands still in it: move time by `run_at=` or by rows.
     """
     if not _session or _session[-1].closed:
-        _session.append(_connect(migrated.url, autocommit=False))
+        _session.append(connect(migrated.url, autocommit=False))
     connection = _session[-1]
     connection.row_factory = dict_row
     yield connection
@@ -129,63 +124,33 @@ def conn(
         connection.rollback()
 
 
-def _connect(url: str, *, autocommit: bool) -> psycopg.Connection[DictRow]:
-    connection = psycopg.Connection[DictRow].connect(url, autocommit=True, row_factory=dict_row)
-    allow_for_pooler(connection)
-    connection.autocommit = autocommit
-    return connection
-
-
-@dataclass
-class Database:
-    """A database of a test's own, for what must commit."""
-
-    url: str
-    owner_url: str
-    _stack: ExitStack = field(repr=False)
-
-    def connect(self, *, autocommit: bool = True) -> psycopg.Connection[dict[str, object]]:
-        """Open a connection of the service role, closed at the end of the test."""
-        return self._open(self.url, autocommit=autocommit)
-
-    def owner(self, *, autocommit: bool = True) -> psycopg.Connection[dict[str, object]]:
-        """Open a connection of the superuser, closed at the end of the test."""
-        return self._open(self.owner_url, autocommit=autocommit)
-
-    def _open(self, url: str, *, autocommit: bool) -> psycopg.Connection[dict[str, object]]:
-        return self._stack.enter_context(_connect(url, autocommit=autocommit))
-
-
-@contextmanager
-def make_database(server: embedded.Server) -> Iterator[Database]:
-    """Make a copy of the migrated database, and drop it at the end whoever is connected."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with _maintenance(server) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE pristine").format(sql.Identifier(name)))
-        try:
-            with ExitStack() as stack:
-                yield Database(
-                    conninfo.make_conninfo(server.url, dbname=name),
-                    conninfo.make_conninfo(server.owner_url, dbname=name),
-                    stack,
-                )
-        finally:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-            admin.execute(drop)
+@pytest.fixture(scope="session")
+def databases(migrated: embedded.Server) -> Iterator[Pool]:
+    """Keep the databases that tests are lent."""
+    kept = Pool(migrated)
+    yield kept
+    kept.close()
 
 
 @pytest.fixture
-def database(migrated: embedded.Server) -> Iterator[Database]:
+def database(databases: Pool) -> Iterator[Database]:
     """Give a migrated database of the test's own."""
-    with make_database(migrated) as made:
+    with databases.lend() as lent:
+        yield lent
+
+
+@pytest.fixture
+def new_database(databases: Pool) -> Iterator[Database]:
+    """Give a database that no test has had, for who counts what a statement reads."""
+    with databases.make() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def shared_database(migrated: embedded.Server) -> Iterator[Database]:
+def shared_database(databases: Pool) -> Iterator[Database]:
     """Give a migrated database to a module's tests, each of which looks at its own jobs alone."""
-    with make_database(migrated) as made:
-        yield made
+    with databases.lend() as lent:
+        yield lent
 
 
 @pytest.fixture

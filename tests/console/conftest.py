@@ -11,24 +11,25 @@ from playwright.sync_api import Browser, Page, StorageState
 from psycopg.rows import DictRow, dict_row
 
 from console import database as connections
-from queue_core import embedded, fleet
+from queue_core import fleet
 from queue_core.queries import acts, places
 from queue_core.transitions.recover import recover
-from tests.conftest import Database, Made, make_database
+from tests.conftest import Database, Made
 from tests.console import scenes
 from tests.console.browsing import holding, opening
 from tests.console.people import Person
 from tests.console.scenes import Conn, Scene
 from tests.console.screens import browser
 from tests.console.serving import console_on, served
+from tests.databases import Pool
 
 STALE = "UPDATE countersign.workers SET lost_at = now(), lost_rule = %s WHERE id = %s"
 
 
 @pytest.fixture(scope="session")
-def shop(migrated: embedded.Server) -> Iterator[Database]:
+def shop(databases: Pool) -> Iterator[Database]:
     """Give the database that all tests of the console share; each acts on jobs of its own."""
-    with make_database(migrated) as made:
+    with databases.lend() as made:
         yield made
 
 

@@ -43,6 +43,7 @@ from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.stop import stop
 from queue_core.worker.link import BUSY
+from tests.databases import Database, Pool
 
 # One process fills the tables once.
 pytestmark = pytest.mark.xdist_group("plans")
@@ -219,6 +220,13 @@ SOME: dict[str, LiteralString] = {
         SELECT id FROM countersign.ended WHERE state = 'failed'
         ORDER BY md5(id::text) LIMIT %(number)s""",
 }
+
+
+@pytest.fixture(scope="module")
+def shared_database(databases: Pool) -> Iterator[Database]:
+    """Give a database whose files hold nothing of any other test."""
+    with databases.make() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

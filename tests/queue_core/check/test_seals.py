@@ -11,14 +11,13 @@ from queue_core import check, seals
 from queue_core.check import chain, sealed
 from queue_core.errors import OptionError
 from queue_core.queries.seals import Head, newest, read_head
-from tests.conftest import make_database
 from tests.sealing import ACT, RECHAIN, seal_all, sign, tamper, with_a_past
 
 
 @pytest.fixture(scope="module")
-def aged(migrated) -> Iterator[Any]:
+def aged(databases) -> Iterator[Any]:
     """Give a database whose ledger has 20 acts in 10 seals, one each hour, none with id 5."""
-    with make_database(migrated) as made:
+    with databases.lend() as made:
         with_a_past(made.connect(), made.owner())
         yield made
 

@@ -142,8 +142,8 @@ def test_what_stands_still_comes_before_what_waits(conn, job_in) -> None:
     assert codes(conn) == ["queue.late", "review.waiting"]
 
 
-def test_asking_reads_next_to_nothing_of_long_queues(database) -> None:
-    owner, conn = database.owner(), database.connect()
+def test_asking_reads_next_to_nothing_of_long_queues(new_database) -> None:
+    owner, conn = new_database.owner(), new_database.connect()
     full.quiet(owner)
     for _ in range(12):
         attention(conn)

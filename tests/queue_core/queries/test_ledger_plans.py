@@ -15,6 +15,7 @@ from queue_core.queries.bulks import acts_of_bulk
 from queue_core.queries.ledger import Cursor, Wanted, list_acts
 from queue_core.queries.sealing import sealing
 from queue_core.queries.sign_ins import failed_lately
+from tests.databases import Database, Pool
 from tests.queue_core.test_plans import QUIET, Loaded, compared, explained, pages
 from tests.sealing import tamper
 
@@ -46,6 +47,13 @@ INSERT INTO countersign.sign_in_failures (code, address, last_at)
 SELECT md5(i::text), '203.0.113.' || i, now() - i * interval '1 second'
 FROM generate_series(1, 50000) AS i
 """
+
+
+@pytest.fixture(scope="module")
+def shared_database(databases: Pool) -> Iterator[Database]:
+    """Give a database whose files hold nothing of any other test."""
+    with databases.make() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

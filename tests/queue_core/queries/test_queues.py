@@ -137,9 +137,9 @@ def test_the_size_is_asked_of_a_queue_that_can_have_a_name(conn) -> None:
         queue_size(conn, "")
 
 
-def test_a_list_reads_no_more_of_a_long_queue_than_its_cap(database) -> None:
+def test_a_list_reads_no_more_of_a_long_queue_than_its_cap(new_database) -> None:
     """Though the statistics believe the tables empty, and the list was read of empty ones."""
-    owner, conn = database.owner(), database.connect()
+    owner, conn = new_database.owner(), new_database.connect()
     full.quiet(owner)
     for _ in range(12):
         list_queues(conn)

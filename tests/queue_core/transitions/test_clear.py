@@ -276,9 +276,9 @@ def test_jobs_that_keep_moving_are_contention_with_nothing_written(
 # At size
 
 
-def test_a_call_reads_no_more_of_a_long_queue_than_it_takes(database) -> None:
+def test_a_call_reads_no_more_of_a_long_queue_than_it_takes(new_database) -> None:
     """Though the statistics believe the tables empty, and the call was made on empty ones."""
-    owner, conn = database.owner(), database.connect()
+    owner, conn = new_database.owner(), new_database.connect()
     full.quiet(owner)
     for _ in range(12):
         clear_queue(conn, "ready", **SIGNED)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from queue_core import cancel, embedded
+from queue_core import cancel
 from queue_core.outcomes import Completed, Deferred, Failed, Stopped, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Key, Returned
@@ -18,7 +18,8 @@ from queue_core.worker.clerk import Clerk
 from queue_core.worker.link import BUSY, Link
 from queue_core.worker.outbox import UNSTORABLE
 from queue_core.worker.requests import Request
-from tests.conftest import Database, make_database
+from tests.conftest import Database
+from tests.databases import Pool
 from tests.queue_core.worker.conftest import Jobs, wait_for
 from tests.queue_core.worker.desk import NAMES, Desk
 
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.xdist_group("clerk")  # they share a database, each wit
 
 
 @pytest.fixture(scope="module")
-def database(migrated: embedded.Server) -> Iterator[Database]:
-    with make_database(migrated) as made:
+def database(databases: Pool) -> Iterator[Database]:
+    with databases.lend() as made:
         yield made
 
 

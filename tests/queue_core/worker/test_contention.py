@@ -10,11 +10,12 @@ from uuid import UUID
 
 import pytest
 
-from queue_core import NewJob, cancel, embedded, enqueue_many, retry
+from queue_core import NewJob, cancel, enqueue_many, retry
 from queue_core.acts import ActOutcome, Change
 from queue_core.outcomes import Completed, Failed
 from queue_core.worker.books import Key
-from tests.conftest import Database, make_database
+from tests.conftest import Database
+from tests.databases import Pool
 from tests.queue_core.worker.conftest import Jobs, wait_for
 from tests.queue_core.worker.desk import Desk
 
@@ -25,8 +26,8 @@ BULKS = (slice(0, 1_000), slice(SHARED, None))
 
 
 @pytest.fixture(scope="module")
-def database(migrated: embedded.Server) -> Iterator[Database]:
-    with make_database(migrated) as made:
+def database(databases: Pool) -> Iterator[Database]:
+    with databases.lend() as made:
         yield made
 
 

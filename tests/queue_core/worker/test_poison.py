@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queue_core import embedded
-from tests.conftest import CANARY, make_database
+from tests.conftest import CANARY
+from tests.databases import Pool
 from tests.queue_core.worker import poison
 from tests.queue_core.worker.conftest import Jobs, Worker, is_alive, launch, wait_for
 
@@ -19,14 +19,14 @@ LIMIT = 256
 
 @pytest.fixture(scope="module")
 def slot(
-    migrated: embedded.Server, tmp_path_factory: pytest.TempPathFactory
+    databases: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Worker, Jobs]]:
     """Give a worker with one slot that all tests of this module share, and its jobs.
 
     Its standard output leads nowhere.
     """
     folder = tmp_path_factory.mktemp("slot")
-    with make_database(migrated) as database:
+    with databases.lend() as database:
         worker = launch(
             database.url, folder, jobs=poison.__name__, memory_limit=LIMIT,
             through=["sh", "-c", 'exec "$@" >/dev/null', "sh"],

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from queue_core import embedded
-from tests.conftest import CANARY, make_database
+from tests.conftest import CANARY
+from tests.databases import Pool
 from tests.queue_core.worker.conftest import Jobs, Worker, launch, wait_for
 from tests.sealing import sign
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.xdist_group("shop")  # one worker serves them all
 
 @pytest.fixture(scope="module")
 def shop(
-    migrated: embedded.Server, tmp_path_factory: pytest.TempPathFactory
+    databases: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Worker, Jobs]]:
     """Give a worker with two slots that all tests of this module share, and its jobs."""
     folder = tmp_path_factory.mktemp("shop")
-    with make_database(migrated) as database:
+    with databases.lend() as database:
         worker = launch(
             database.url, folder, processes=2, environment={
                 "QUEUE_OWNER_URL": "secret", "QUEUE_SECRET_KEY": "secret",

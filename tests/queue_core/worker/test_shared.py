@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from queue_core import cancel, embedded
+from queue_core import cancel
 from queue_core.worker import WorkerOptions, run_one
-from tests.conftest import make_database
+from tests.databases import Pool
 from tests.queue_core.worker import shared, shared_only
 from tests.queue_core.worker.conftest import Jobs, Worker, is_alive, launch, wait_for
 
@@ -25,10 +25,10 @@ WITH_ANOTHER = "crashed: its process was killed for another run, which did not s
 
 @pytest.fixture(scope="module")
 def shop(
-    migrated: embedded.Server, tmp_path_factory: pytest.TempPathFactory
+    databases: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Worker, Jobs]]:
     folder = tmp_path_factory.mktemp("shared")
-    with make_database(migrated) as database:
+    with databases.lend() as database:
         worker = launch(
             database.url, folder, jobs=MODULE, async_slots=7, thread_slots=6, stale_after=6,
             constants={"force.STOP_SECONDS": 1.0},
