@@ -23,14 +23,13 @@ from queue_core.errors import (
     UnknownNameError,
 )
 from queue_core.jobs import Enqueued, NewJob
+from queue_core.marks import assign, note, reveal
 from queue_core.queries.arguments import revealed as revealed_arguments
 from queue_core.queries.attention import Need, attention
 from queue_core.queries.queues import list_queues, queue_size
 from queue_core.queries.schedules import list_schedules
 from queue_core.queues import pause_queue, resume_queue
 from queue_core.registry import Registry
-from queue_core.reveal import reveal
-from queue_core.review import assign, note
 from queue_core.run import PermanentError, RetryAfter, Run, Stopped
 from queue_core.schedules import (
     archive_schedules,

@@ -160,11 +160,11 @@ def _performed(  # noqa: PLR0917 - as `perform`
     seen: Seen | None,
 ) -> dict[UUID, ActOutcome]:
     done: dict[UUID, ActOutcome] = {}
-    pending = asked
+    pending, states = asked, sorted(_applies(verb))
     for look in range(LOOKS):
         if not pending:
             return done
-        parameters = signature.parameters() | _wanted(pending, seen)
+        parameters = signature.parameters() | _wanted(pending, seen) | {"states": states}
         with out_of_order(conn) if look else nullcontext():
             for changed in rows(conn, statement, parameters, _Changed):
                 done[changed.job_id] = changed.outcome()

@@ -12,8 +12,7 @@ from console.forms.jobs import ActForm, NoteForm
 from console.masking import masked
 from console.views import jobs
 from console.views.jobs import Answer, Revealed
-from queue_core import reveal as revealing
-from queue_core import review
+from queue_core import marks
 from queue_core.acts import ActOutcome
 from queue_core.errors import DatabaseAwayError, TookTooLongError
 from queue_core.queries import arguments
@@ -24,19 +23,19 @@ pages = Blueprint("marks", __name__, url_prefix="/jobs")
 @pages.post("/<uuid:job_id>/assign")
 def assign(job_id: UUID) -> Answer:
     """Let whoever signs look after a job that waits for a person."""
-    return jobs.act(job_id, "assign", ActForm(request.form), _of_one(review.assign))
+    return jobs.act(job_id, "assign", ActForm(request.form), _of_one(marks.assign))
 
 
 @pages.post("/<uuid:job_id>/note")
 def note(job_id: UUID) -> Answer:
     """Put a note beside a job that waits for a person."""
-    return jobs.act(job_id, "note", NoteForm(request.form), _of_one(review.note))
+    return jobs.act(job_id, "note", NoteForm(request.form), _of_one(marks.note))
 
 
 @pages.post("/<uuid:job_id>/reveal")
 def reveal(job_id: UUID) -> Answer:
     """Sign, and then show a job's arguments: the one form that is answered with a page."""
-    outcome = jobs.sign(job_id, "reveal", ActForm(request.form), _of_one(revealing))
+    outcome = jobs.sign(job_id, "reveal", ActForm(request.form), _of_one(marks.reveal))
     if not isinstance(outcome, ActOutcome):
         return outcome
     act_id = outcome.act_id or 0

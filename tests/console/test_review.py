@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from queue_core import confirm
+from queue_core.marks import assign, note
 from queue_core.outcomes import Failed, RunReport
 from queue_core.queries import review
 from queue_core.queries.review import list_review
-from queue_core.review import assign, note
 from queue_core.transitions.fail import fail
 from queue_core.transitions.recover import recover
 from tests.console.people import Person, forms

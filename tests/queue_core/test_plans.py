@@ -14,6 +14,7 @@ from psycopg.rows import DictRow, dict_row, scalar_row
 
 from queue_core import cancel, close, confirm, release, retry
 from queue_core.lanes import Head, Lane, Lanes, Place
+from queue_core.marks import assign, note, reveal
 from queue_core.outcomes import Completed, Deferred, Failed, RunReport, Stopped
 from queue_core.queries.acts import acts_of, acts_on, last_pauses
 from queue_core.queries.counts import CAP, capped_counts
@@ -30,8 +31,6 @@ from queue_core.queries.runs import runs_of
 from queue_core.queries.schedules import list_schedules
 from queue_core.queries.tabs import tabs
 from queue_core.queries.workers import list_workers, live
-from queue_core.reveal import reveal
-from queue_core.review import assign, note
 from queue_core.states import STATES, State
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.complete import complete

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from queue_core import ContendedError, NotACodeError, cancel
+from queue_core.marks import reveal
 from queue_core.queries.acts import acts_of
 from queue_core.queries.arguments import revealed
-from queue_core.reveal import reveal
 from queue_core.states import STATES
 from tests.conftest import CANARY
 

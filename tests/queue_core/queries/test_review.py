@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from queue_core import fleet, release
+from queue_core.marks import assign, note
 from queue_core.outcomes import Failed
 from queue_core.queries.review import NOBODY, ReviewPage, Spot, list_review, waiting
-from queue_core.review import assign, note
 from queue_core.transitions.fail import fail
 from queue_core.transitions.recover import recover
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from queue_core import ContendedError, NotACodeError, NoteError, review
+from queue_core import ContendedError, NotACodeError, NoteError, marks
+from queue_core.marks import assign
 from queue_core.queries.acts import acts_of
-from queue_core.review import assign
 from queue_core.states import MARKS, STATES
 
 SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "on_call"}
 NOTED: dict[str, Any] = {**SIGNED, "note": "The provider has it."}
-VERBS = {"assign": (assign, SIGNED), "note": (review.note, NOTED)}
+VERBS = {"assign": (assign, SIGNED), "note": (marks.note, NOTED)}
 both = pytest.mark.parametrize(("verb", "signed"), VERBS.values(), ids=VERBS)
 
 
@@ -37,7 +37,7 @@ def test_only_what_waits_for_a_person_is_taken_or_noted_and_nothing_but_the_act_
 
 def test_the_act_says_who_why_and_at_which_attempt(conn, job_in) -> None:
     made = job_in(conn, "needs_review")
-    taken, noted = assign(conn, made.id, **SIGNED), review.note(conn, made.id, **NOTED)
+    taken, noted = assign(conn, made.id, **SIGNED), marks.note(conn, made.id, **NOTED)
     rows = acts_of(conn, made.id)
     assert [(row.act, row.by, row.reason, row.note, row.attempt) for row in rows] == [
         ("assigned", "ops:alice", "on_call", None, 1),
@@ -95,7 +95,7 @@ def test_a_note_that_says_nothing_is_none(conn, job_in, contents, note) -> None:
     made = job_in(conn, "needs_review")
     before = contents(conn)
     with pytest.raises(NoteError):
-        review.note(conn, made.id, **SIGNED, note=note)
+        marks.note(conn, made.id, **SIGNED, note=note)
     assert contents(conn) == before
 
 

@@ -1,4 +1,7 @@
-"""Revealing a job's arguments: signed first, and read only by that act."""
+"""Marks of a person on a job: to look after it, to note something, to be shown its arguments.
+
+They move nothing. Arguments are read by the act alone, once it is committed.
+"""
 
 from typing import Final, LiteralString
 from uuid import UUID
@@ -7,15 +10,18 @@ import psycopg
 
 from queue_core.acts import ActOutcome, Seen, Signature, perform
 from queue_core.clauses import SIGNED, WANTED
+from queue_core.errors import NoteError
 
-# Each row held until the commit: whoever is moving the job is waited for, so that it is revealed
-# as it was seen or not at all.
+# Each row is held until the commit: whoever moves the job waits, and whoever is moving it is waited
+# for, so that it is marked as it was seen or not at all. IS TRUE keeps the states of what ended out
+# of the plan: one that walks the index of lists by state goes through all of history.
 PLACE: Final[LiteralString] = """
 ready_one AS (
     SELECT ready.id, ready.attempt, 'ready' AS state
     FROM countersign.ready
     JOIN wanted ON wanted.id = ready.id
     WHERE ready.id = ANY(%(ids)s)
+        AND 'ready' = ANY(%(states)s::text[])
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = ready.attempt))
     FOR UPDATE OF ready
@@ -26,6 +32,7 @@ waiting_one AS (
     FROM countersign.waiting
     JOIN wanted ON wanted.id = waiting.id
     WHERE waiting.id = ANY(%(ids)s)
+        AND 'waiting' = ANY(%(states)s::text[])
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = waiting.attempt))
     FOR UPDATE OF waiting
@@ -35,6 +42,7 @@ blocked_one AS (
     FROM countersign.blocked
     JOIN wanted ON wanted.id = blocked.id
     WHERE blocked.id = ANY(%(ids)s)
+        AND 'blocked' = ANY(%(states)s::text[])
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'queued' AND wanted.seen_attempt = blocked.attempt))
     FOR UPDATE OF blocked
@@ -44,6 +52,7 @@ running_one AS (
     FROM countersign.running
     JOIN wanted ON wanted.id = running.id
     WHERE running.id = ANY(%(ids)s)
+        AND 'running' = ANY(%(states)s::text[])
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'running' AND wanted.seen_attempt = running.attempt))
     FOR UPDATE OF running
@@ -53,6 +62,7 @@ review_one AS (
     FROM countersign.review
     JOIN wanted ON wanted.id = review.id
     WHERE review.id = ANY(%(ids)s)
+        AND 'needs_review' = ANY(%(states)s::text[])
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = 'needs_review' AND wanted.seen_attempt = review.attempt))
     FOR UPDATE OF review
@@ -62,6 +72,7 @@ ended_one AS (
     FROM countersign.ended
     JOIN wanted ON wanted.id = ended.id
     WHERE ended.id = ANY(%(ids)s)
+        AND (ended.state = ANY(%(states)s::text[])) IS TRUE
         AND (wanted.seen_state IS NULL
             OR (wanted.seen_state = ended.state AND wanted.seen_attempt = ended.attempt))
     FOR UPDATE OF ended
@@ -80,6 +91,85 @@ place AS (
     SELECT ended_one.* FROM ended_one
 ),
 """
+NAMED: Final[LiteralString] = """
+named AS (
+    SELECT place.*, COALESCE(body.name, 'unknown') AS name
+    FROM place
+    LEFT JOIN LATERAL (
+        SELECT jobs.name FROM countersign.jobs WHERE jobs.id = place.id LIMIT 1
+    ) AS body ON true
+),
+"""
+ASSIGN = (
+    WANTED
+    + PLACE
+    + NAMED
+    + """
+changed AS (
+    SELECT named.id, named.name, named.attempt, 'assigned' AS act, named.state
+    FROM named
+),
+"""
+    + SIGNED
+)
+
+
+def assign(
+    conn: psycopg.Connection[object],
+    job_id: UUID,
+    *,
+    by: str,
+    reason: str,
+    note: str | None = None,
+    seen: Seen | None = None,
+    via: str = "code",
+) -> ActOutcome:
+    """Let a job in review, or a failed one, be looked after by whoever signs.
+
+    It holds for the job's present attempt, until somebody else takes it; the job moves
+    nowhere. Never commits. Errors as for `cancel`.
+    """
+    signature = Signature(by, reason, note, via)
+    (outcome,) = perform(conn, "assign", ASSIGN, [job_id], signature, seen)
+    return outcome
+
+
+NOTE = (
+    WANTED
+    + PLACE
+    + NAMED
+    + """
+changed AS (
+    SELECT named.id, named.name, named.attempt, 'noted' AS act, named.state
+    FROM named
+),
+"""
+    + SIGNED
+)
+
+
+def note(
+    conn: psycopg.Connection[object],
+    job_id: UUID,
+    *,
+    by: str,
+    reason: str,
+    note: str,
+    seen: Seen | None = None,
+    via: str = "code",
+) -> ActOutcome:
+    """Put a note beside a job in review, or a failed one, for whoever comes next.
+
+    The newest of its present attempt is shown with the job, which moves nowhere. Never
+    commits. Raises NoteError for a blank note, too; other errors as for `cancel`.
+    """
+    signature = Signature(by, reason, note, via)
+    if signature.note is None:
+        raise NoteError
+    (outcome,) = perform(conn, "note", NOTE, [job_id], signature, seen)
+    return outcome
+
+
 REVEAL = (
     WANTED
     + PLACE
