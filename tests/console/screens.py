@@ -24,7 +24,13 @@ from tests.console.shop import BELIEVABLE
 
 SHRINK = Path(__file__).with_name("shrink.js").read_text(encoding="utf-8")
 OUT = Path(__file__).resolve().parents[2] / "docs" / "screens"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 
 def main() -> None:
@@ -113,13 +119,13 @@ def beating(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Start the machine's own Chromium."""
+def browser(*more: str) -> Iterator[Browser]:
+    """Start the machine's own Chromium, with more of its options if need be."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
-            executable_path=found, args=["--disable-gpu", "--disable-dev-shm-usage", *root]
+            executable_path=found, args=["--disable-gpu", "--disable-dev-shm-usage", *root, *more]
         )
         yield chromium
         chromium.close()

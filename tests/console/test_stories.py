@@ -32,12 +32,33 @@ def check(page, script):
 
 
 @pytest.fixture
-def lost(job_in, books):
+def lost(job_in, books, shop):
     """Give a job whose worker was lost while it ran, and which may not simply run again."""
     made = job_in(books, "running", on_lost="review")
     fleet.give_up(books, made.worker)
     recover(books, worker=made.worker)
+    with shop.owner() as owner:
+        owner.execute(FIRST_OF_ALL, [made.id])
     return made.id
+
+
+FIRST_OF_ALL = "UPDATE countersign.review SET entered_at = now() - interval '9 h' WHERE id = %s"
+"""On the first page of the list, whatever other tests left there before."""
+
+
+def test_a_job_is_found_and_retried_without_any_script(opened, job_at, stands):
+    job = job_at("failed")
+    page = opened("/", script=False)
+    page.get_by_role("link", name="Failed").last.click()
+    page.get_by_label("Search").fill(str(job))
+    page.get_by_role("button", name="Filter").first.click()
+    page.get_by_label("Reason").fill("provider_outage")
+    page.get_by_role("button", name="Retry once more").click()
+    page.get_by_text("Queued for one more attempt").wait_for()
+    act = page.locator("li[id^=act-]").first.get_attribute("id").removeprefix("act-")
+    page.get_by_role("link", name="in the ledger").click()
+    assert page.url.endswith(f"/acts/{act}")
+    assert stands(job) == ("ready", ["retried"])
 
 
 @either_way
@@ -47,8 +68,6 @@ def test_woken_at_night_somebody_finds_the_lost_job_reads_and_releases_it(
     page = opened("/", script=script)
     page.get_by_role("link", name="for review").click()
     row = page.get_by_role("row").filter(has=page.locator(f'a[href*="{lost}"]'))
-    while not row.count():
-        page.get_by_role("link", name="Newer").click()
     assert "Its worker was lost while it ran" in row.inner_text()
     row.get_by_role("link", name="Release").click()
     evidence = page.locator("main").inner_text()
@@ -73,9 +92,6 @@ def test_woken_at_night_somebody_does_all_of_it_by_the_keyboard(opened, lost, st
     tab_to(page, "for review")
     press_enter(page)
     release = f"/jobs/{lost}?form=release"
-    while page.locator(f'a[href*="{release}"]').count() == 0:
-        tab_to(page, "Newer")
-        press_enter(page)
     tab_to(page, release)
     press_enter(page)
     tab_to(page, "Reason")
