@@ -14,6 +14,7 @@ from console import database as connections
 from queue_core import fleet
 from queue_core.queries import acts, places
 from queue_core.transitions.recover import recover
+from tests import hashes
 from tests.conftest import Database, Made
 from tests.console import scenes
 from tests.console.browsing import holding, opening
@@ -24,6 +25,13 @@ from tests.console.serving import console_on, served
 from tests.databases import Pool
 
 STALE = "UPDATE countersign.workers SET lost_at = now(), lost_rule = %s WHERE id = %s"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_hashes() -> Iterator[None]:
+    """Hash at once: people sign in by the hundred here."""
+    with hashes.quick():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +47,8 @@ def scene(shop: Database) -> Scene:
     with psycopg.Connection[DictRow].connect(
         shop.owner_url, autocommit=True, row_factory=dict_row
     ) as owner:
-        scenes.add_operators(owner)
+        with hashes.quick():
+            scenes.add_operators(owner)
         return scenes.stage(owner)
 
 
@@ -72,22 +81,28 @@ def person(app: Flask) -> Callable[..., Person]:
     return lambda code=None, **environ: Person(app, code, **environ)
 
 
+def staying(app: Flask, code: str) -> Person:
+    """Sign somebody in for the session, by the hashes that its tests have."""
+    with hashes.quick():
+        return Person(app, code)
+
+
 @pytest.fixture(scope="session")
 def alice(app: Flask) -> Person:
     """Give an operator who stays signed in; a test that signs out uses somebody else."""
-    return Person(app, "ops:alice")
+    return staying(app, "ops:alice")
 
 
 @pytest.fixture(scope="session")
 def root(app: Flask) -> Person:
     """Give an admin who stays signed in."""
-    return Person(app, "ops:root")
+    return staying(app, "ops:root")
 
 
 @pytest.fixture(scope="session")
 def viola(app: Flask) -> Person:
     """Give a viewer who stays signed in."""
-    return Person(app, "ops:viola")
+    return staying(app, "ops:viola")
 
 
 @pytest.fixture

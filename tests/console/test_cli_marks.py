@@ -13,11 +13,10 @@ from queue_core import fleet
 from queue_core.outcomes import RunReport, Unreadable
 from queue_core.transitions.claim import Claimable, claim
 from queue_core.transitions.set_aside import set_aside
-from tests import hashes
 from tests.console import test_cli
 from tests.console.test_cli import CANARY, MAIL, SIGNED, acts, enqueued, failed, state
 
-cli, declaring, quick_hashes = test_cli.cli, test_cli.declaring, hashes.quick_hashes
+cli, declaring = test_cli.cli, test_cli.declaring
 real_cli = test_cli.real_cli
 VERBS = {"assign": "assigned", "note": "noted", "reveal": "revealed"}
 NOTE = ("--note", "The provider has it.")

@@ -9,13 +9,12 @@ import pytest
 from queue_core import NewJob, list_schedules, tick_schedules
 from queue_core.queries.places import locate
 from queue_core.rules import Schedule
-from tests import hashes
 from tests.conftest import CANARY
 from tests.console import test_cli
 from tests.console.test_cli import SIGNED
 from tests.timetable import finish, pass_time
 
-cli, declaring, quick_hashes = test_cli.cli, test_cli.declaring, hashes.quick_hashes
+cli, declaring = test_cli.cli, test_cli.declaring
 ACTS = ("pause", "resume", "run-now")
 
 
