@@ -32,6 +32,15 @@ jobs = Registry()
 def greet(run):
     return "hello"
 """
+COMMANDS = """
+import json, sys
+from click.testing import CliRunner
+from console.cli import queue
+
+ended = [CliRunner().invoke(queue, words) for words in json.loads(sys.argv[1])]
+assert not any(each.exit_code for each in ended), [each.output for each in ended]
+print(json.dumps([each.stdout for each in ended]))
+"""
 PAGES = """
 import json, sys
 from flask import Flask
@@ -121,14 +130,19 @@ def test_outside_a_checkout_it_migrates_works_and_shows_all_its_pages(python, em
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def each(*commands: tuple[str, ...]) -> list[str]:
+        return json.loads(run("-c", COMMANDS, json.dumps(commands)))
+
     flask = ("-m", "flask", "queue")
     run(*flask, "migrate")
-    run(*flask, "operators", "add", "ops:ada", "--role", "admin", "--reason", "first")
+    add = ("operators", "add", "ops:ada", "--role", "admin", "--reason", "first")
     declared, signed = ("--jobs", "shopjobs:jobs"), ("--by", "ops:ada", "--reason", "first")
-    job = run(*flask, "enqueue", *declared, *signed, "shop.greet").split()[0]
+    _, printed = each(add, ("enqueue", *declared, *signed, "shop.greet"))
+    job = printed.split()[0]
     run(*flask, "work", *declared, "--one")
-    assert json.loads(run(*flask, "counts", "--json"))["completed"] == 1
-    assert json.loads(run(*flask, "check", "--json"))["ok"]
+    counted, checked = each(("counts", "--json"), ("check", "--json"))
+    assert json.loads(counted)["completed"] == 1
+    assert json.loads(checked)["ok"]
     static = [path.relative_to(ROOT / "static").as_posix() for path in files(ROOT / "static")]
     shown = json.loads(run("-c", PAGES, job, *static))
     assert all(str(python.parents[1]) in origin for origin in shown["from"])

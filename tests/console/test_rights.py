@@ -96,7 +96,7 @@ def test_each_role_gets_what_the_table_says_and_no_more(app, scene, person, book
 
 FORM = re.compile(r'<form[^>]*method="post"[^>]*action="([^"]+)"')
 LINK = re.compile(r'<a[^>]*href="(/[^"]*)')
-OFTEN = 3
+OFTEN = 2
 """Pages of one kind that are opened: with the same route, and as many filters in the address."""
 
 

@@ -1,7 +1,6 @@
 """`bin/start`: what it asks, prints and keeps, and that it leaves no process behind."""
 
 import http.client
-import json
 import os
 import pty
 import re
@@ -187,8 +186,14 @@ def schema_exists(url):
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "٣", ""])
-def test_a_port_that_is_none_is_refused(port, tmp_path):
-    done = run_start("--port", port, "--data", str(tmp_path / "data"))
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(SystemExit) as refused:
+        start_options.parse(["--port", port])
+    assert refused.value.code == 2
+
+
+def test_what_is_refused_at_once_leaves_no_data_folder(tmp_path):
+    done = run_start("--port", "65536", "--data", str(tmp_path / "data"))
     assert done.returncode == 2
     assert not (tmp_path / "data").exists()
 
@@ -330,26 +335,34 @@ def connected(folder):
     return psycopg.connect(url, autocommit=True)
 
 
+def counted(conn):
+    """Return how many jobs there are, in any state."""
+    return conn.execute("SELECT count(*) FROM countersign.jobs").fetchone()
+
+
 @pytest.mark.slow
 def test_a_first_start_prints_a_password_once_and_a_second_one_keeps_everything(begin):
-    first = begin("--no-example")
+    first = begin()
     password = first.password()
     assert first.printed.count(password) == 1
     assert first.status("/readyz") == 200
     with connected(first.folder) as conn:
         assert sessions.sign_in(conn, "ops:admin", password, address="127.0.0.1").role == "admin"
         acts = conn.execute("SELECT act, by, subject_name FROM countersign.acts").fetchall()
+        examples = counted(conn)
     assert signature.set_up_code().startswith("setup:")
     assert acts == [("added", signature.set_up_code(), "ops:admin")]
+    assert examples > (100,)
     assert first.interrupt() == 0
     assert marked(first.mark) == []
 
-    second = begin("--no-example")
+    second = begin()
     assert f"QUEUE_DATA={second.folder}" in second.until_welcome()
     assert "operators reset ops:admin" in second.printed
     with connected(second.folder) as conn:
         assert [row.code for row in people.list_operators(conn)] == ["ops:admin"]
         assert sessions.sign_in(conn, "ops:admin", password, address="127.0.0.1")
+        assert counted(conn) == examples
 
 
 @pytest.mark.slow
@@ -368,41 +381,38 @@ def test_of_two_first_starts_at_once_one_adds_the_operator(database, monkeypatch
     assert "shown only now" not in printed
 
 
-def test_the_example_is_loaded_once_into_an_empty_database(begin):
-    first = begin()
-    first.until_welcome()
-    jobs = counted(first)
-    assert jobs > 100
-    assert first.interrupt() == 0
-    second = begin()
-    second.until_welcome()
-    assert counted(second) == jobs
-
-
-def counted(begun):
-    """Return how many jobs the command line counts in any state."""
-    done = subprocess.run(
-        [Path(sys.executable).parent / "flask", "queue", "counts", "--json"],
-        env={**clean(), "QUEUE_DATA": str(begun.folder), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return sum(value for value in json.loads(done.stdout).values() if isinstance(value, int))
-
-
 # Endings
+
+
+@pytest.fixture(scope="module")
+def grown():
+    """Make the database of a data folder, once for all that is about what comes afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="grown-"))
+    folder.chmod(0o755)
+    migrate = [Path(sys.executable).with_name("flask"), "queue", "migrate"]
+    subprocess.run(migrate, env={**clean(), "QUEUE_DATA": str(folder / "data")}, check=True)
+    yield folder / "data"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def started(begin, grown, place):
+    """Give a start without the example on a database that was there."""
+    subprocess.run(["cp", "-a", grown, place / "data"], check=True)
+    begun = begin("--no-example")
+    begun.until_welcome()
+    return begun
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_everything_and_leaves_no_process_behind(hangup, begin, number):
-    begun = begin("--no-example")
-    begun.until_welcome()
-    assert len(marked(begun.mark)) > 3
-    begun.process.send_signal(number)
-    assert begun.process.wait(SECONDS) == 0
-    assert marked(begun.mark) == []
+def test_a_signal_ends_everything_and_leaves_no_process_behind(hangup, started, number):
+    assert len(marked(started.mark)) > 3
+    with connected(started.folder) as conn:
+        assert counted(conn) == (0,)
+    started.process.send_signal(number)
+    assert started.process.wait(SECONDS) == 0
+    assert marked(started.mark) == []
 
 
 @pytest.mark.slow
@@ -414,25 +424,21 @@ def test_a_signal_while_it_starts_leaves_no_process_behind(begin):
 
 
 @pytest.mark.slow
-def test_a_start_that_is_killed_takes_all_of_it_along(begin):
-    begun = begin("--no-example")
-    begun.until_welcome()
-    begun.process.kill()
-    begun.process.wait(SECONDS)
-    until(lambda: not marked(begun.mark))
+def test_a_start_that_is_killed_takes_all_of_it_along(started):
+    started.process.kill()
+    started.process.wait(SECONDS)
+    until(lambda: not marked(started.mark))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "words"), [("web", "gunicorn"), ("worker", "queue work")])
-def test_a_part_that_ends_by_itself_is_named_and_ends_the_other(begin, name, words):
-    begun = begin("--no-example")
-    begun.until_welcome()
-    until(lambda: begun.part(words))
-    victim = min(pid for pid in marked(begun.mark) if words in command_of(pid))
+def test_a_part_that_ends_by_itself_is_named_and_ends_the_other(started, name, words):
+    until(lambda: started.part(words))
+    victim = min(pid for pid in marked(started.mark) if words in command_of(pid))
     os.kill(victim, signal.SIGKILL)
-    assert begun.process.wait(SECONDS) == 1
-    assert f"{name} was ended by signal 9" in begun.printed
-    until(lambda: not marked(begun.mark), 30)
+    assert started.process.wait(SECONDS) == 1
+    assert f"{name} was ended by signal 9" in started.printed
+    until(lambda: not marked(started.mark), 30)
 
 
 @pytest.mark.parametrize(("before", "printed"), [("SIG_IGN", "went on\n"), ("SIG_DFL", "")])
