@@ -25,6 +25,7 @@ PAGE = (ROOT / "docs" / "flask.md").read_text(encoding="utf-8")
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 OPENSSL = shutil.which("openssl")
 SECONDS = 30
+OURS = ("QUEUE_", "COV", "PG")  # settings of whoever runs the tests, and what slows a process
 FRAME = """
 pid {folder}/pid;
 events {{}}
@@ -107,33 +108,40 @@ class Visitor:
         return answer, text
 
 
-@pytest.fixture
-def visitor(database, tmp_path) -> Iterator[Visitor]:
-    """Serve the console by gunicorn, nginx in front of it, and wait until both answer."""
-    port, console = free_port(), free_port()
-    tmp_path.chmod(0o755)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PORT": str(console)}
-    environ |= {"DATABASE_URL": database.url, "QUEUE_DATA": str(tmp_path / "data")}
+@pytest.fixture(scope="module")
+def behind(shared_database, tmp_path_factory) -> Iterator[int]:
+    """Serve the console by gunicorn, nginx in front of it; give its port once both answer."""
+    port, console, folder = free_port(), free_port(), tmp_path_factory.mktemp("nginx")
+    folder.chmod(0o755)
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(OURS)}
+    environ = {**kept, "PYTHONPATH": str(ROOT), "PORT": str(console)}
+    environ |= {"DATABASE_URL": shared_database.url, "QUEUE_DATA": str(folder / "data")}
     environ |= {"QUEUE_HOSTS": "queue.example", "QUEUE_PROXIES": "127.0.0.1"}
     gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:console.serving"]
-    nginx = [str(NGINX), "-e", "stderr", "-p", str(tmp_path), "-c"]
-    nginx += [str(configured(tmp_path, port, console)), "-g", "daemon off; master_process off;"]
-    log = (tmp_path / "log").open("w")
+    nginx = [str(NGINX), "-e", "stderr", "-p", str(folder), "-c"]
+    nginx += [str(configured(folder, port, console)), "-g", "daemon off; master_process off;"]
+    log = (folder / "log").open("w")
     parts = [
         subprocess.Popen(
-            [*gunicorn, "console:create_app()"], cwd=tmp_path, env=environ, stdout=log, stderr=log
+            [*gunicorn, "console:create_app()"], cwd=folder, env=environ, stdout=log, stderr=log
         ),
         subprocess.Popen(nginx, stdout=log, stderr=log),
     ]
     try:
         asking = Visitor(port)
-        wait_for(lambda: asking.ask("/ops/readyz")[0].status == 200, tmp_path / "log")
-        yield asking
+        wait_for(lambda: asking.ask("/ops/readyz")[0].status == 200, folder / "log")
+        yield port
     finally:
         for part in parts:
             part.terminate()
             part.wait(SECONDS)
         log.close()
+
+
+@pytest.fixture
+def visitor(behind) -> Visitor:
+    """Give somebody whom nginx has not seen before."""
+    return Visitor(behind)
 
 
 def wait_for(is_so: Callable[[], bool], log: Path) -> None:
@@ -155,8 +163,8 @@ def fields(page: str, action: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_people_sign_in_act_and_sign_out_behind_it(visitor, database, job_in):
-    owner, conn = database.owner(), database.connect()
+def test_people_sign_in_act_and_sign_out_behind_it(visitor, shared_database, job_in):
+    owner, conn = shared_database.owner(), shared_database.connect()
     operators.add(owner, "ops:ada", "admin", PASSWORD, by="setup:x", reason="x", via="code")
     job = job_in(conn, "failed").id
     asked, _ = visitor.ask(f"/ops/jobs/{job}")

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 20
+OURS = ("QUEUE_", "COV", "PG")  # settings of whoever runs the tests, and what slows a process
 SERVE = (sys.executable, "-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"))
 APP = """
 def app(environ, start_response):
@@ -26,19 +27,21 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@pytest.fixture
-def place(tmp_path):
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
     """Return a folder with an application in it."""
-    (tmp_path / "served.py").write_text(APP)
-    return tmp_path
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "served.py").write_text(APP)
+    return folder
 
 
-@pytest.fixture
-def port(place, database):
+@pytest.fixture(scope="module")
+def port(place, shared_database):
     """Serve the application as the Procfile serves the console, with an access log."""
     number = free_port()
-    environ = {**os.environ, "PORT": str(number), "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
-    environ["DATABASE_URL"] = database.url
+    environ = {name: text for name, text in os.environ.items() if not name.startswith(OURS)}
+    environ |= {"PORT": str(number), "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
+    environ["DATABASE_URL"] = shared_database.url
     with (place / "log").open("w") as log:
         server = subprocess.Popen(
             [*SERVE, "--access-logfile", "-", "served:app"], env=environ, stdout=log, stderr=log

@@ -111,6 +111,12 @@ class Started:
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(SECONDS)
 
+    def end_by(self, number):
+        """Send a signal to it alone, and check that it leaves in order and leaves nothing."""
+        self.process.send_signal(number)
+        assert self.process.wait(SECONDS) == 0
+        assert marked(self.mark) == []
+
     def status(self, path):
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         with closing(conn):
@@ -314,7 +320,7 @@ def test_a_database_that_is_away_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_database_of_ones_own_gets_schema_and_operator_but_never_the_example(begin, own):
+def test_a_database_of_ones_own_gets_schema_and_operator_but_never_the_example(hangup, begin, own):
     begun = begin("--migrate", DATABASE_URL=own)
     password = begun.password()
     with psycopg.connect(own, autocommit=True) as conn:
@@ -323,6 +329,7 @@ def test_a_database_of_ones_own_gets_schema_and_operator_but_never_the_example(b
     assert begun.interrupt() == 0
     again = begin(DATABASE_URL=own)
     assert "a new one: " in again.until_welcome()
+    again.end_by(signal.SIGHUP)
     assert "s3cret-canary" not in begun.printed + again.printed
 
 
@@ -337,7 +344,7 @@ def connected(folder):
 
 def counted(conn):
     """Return how many jobs there are, in any state."""
-    return conn.execute("SELECT count(*) FROM countersign.jobs").fetchone()
+    return conn.execute("SELECT count(*) FROM countersign.jobs").fetchall()[0][0]
 
 
 @pytest.mark.slow
@@ -352,7 +359,7 @@ def test_a_first_start_prints_a_password_once_and_a_second_one_keeps_everything(
         examples = counted(conn)
     assert signature.set_up_code().startswith("setup:")
     assert acts == [("added", signature.set_up_code(), "ops:admin")]
-    assert examples > (100,)
+    assert examples > 100
     assert first.interrupt() == 0
     assert marked(first.mark) == []
 
@@ -363,6 +370,7 @@ def test_a_first_start_prints_a_password_once_and_a_second_one_keeps_everything(
         assert [row.code for row in people.list_operators(conn)] == ["ops:admin"]
         assert sessions.sign_in(conn, "ops:admin", password, address="127.0.0.1")
         assert counted(conn) == examples
+    second.end_by(signal.SIGTERM)
 
 
 @pytest.mark.slow
@@ -384,35 +392,12 @@ def test_of_two_first_starts_at_once_one_adds_the_operator(database, monkeypatch
 # Endings
 
 
-@pytest.fixture(scope="module")
-def grown():
-    """Make the database of a data folder, once for all that is about what comes afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="grown-"))
-    folder.chmod(0o755)
-    migrate = [Path(sys.executable).with_name("flask"), "queue", "migrate"]
-    subprocess.run(migrate, env={**clean(), "QUEUE_DATA": str(folder / "data")}, check=True)
-    yield folder / "data"
-    shutil.rmtree(folder)
-
-
 @pytest.fixture
-def started(begin, grown, place):
-    """Give a start without the example on a database that was there."""
-    subprocess.run(["cp", "-a", grown, place / "data"], check=True)
+def started(begin):
+    """Give a start without the example that is up."""
     begun = begin("--no-example")
     begun.until_welcome()
     return begun
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_everything_and_leaves_no_process_behind(hangup, started, number):
-    assert len(marked(started.mark)) > 3
-    with connected(started.folder) as conn:
-        assert counted(conn) == (0,)
-    started.process.send_signal(number)
-    assert started.process.wait(SECONDS) == 0
-    assert marked(started.mark) == []
 
 
 @pytest.mark.slow
@@ -425,6 +410,9 @@ def test_a_signal_while_it_starts_leaves_no_process_behind(begin):
 
 @pytest.mark.slow
 def test_a_start_that_is_killed_takes_all_of_it_along(started):
+    with connected(started.folder) as conn:
+        assert counted(conn) == 0
+    assert len(marked(started.mark)) > 3
     started.process.kill()
     started.process.wait(SECONDS)
     until(lambda: not marked(started.mark))

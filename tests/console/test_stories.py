@@ -207,6 +207,8 @@ def test_a_viewer_sees_no_button_anywhere_and_gets_403_by_hand(opened, scene, ap
         assert set(map(str.strip, buttons.all_inner_texts())) <= HARMLESS, name
         refused = page.get_by_text("Your role does not allow this").count()
         assert refused == (name == "operators")
+    if script:
+        return  # what is sent by hand is the same either way
     newest = ledger.list_acts(books, Wanted()).rows[0].id
     for rule in app.url_map.iter_rules():
         if "POST" in rule.methods and rights.TABLE[rule.endpoint] in {"operator", "admin"}:
