@@ -1,6 +1,5 @@
 """The form behind every act on a queue or schedule: who signs, why, and the last act they saw."""
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -9,7 +8,7 @@ from flask import g
 from wtforms import Field, HiddenField
 from wtforms.validators import StopValidation
 
-from console.forms.signed import SignedForm
+from console.forms.signed import LastActForm
 from queue_core.errors import OptionError
 from queue_core.jobs import check_name
 
@@ -23,14 +22,12 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The catalogue offered for each act; any other code can be typed."""
-_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-class NameForm(SignedForm):
+class NameForm(LastActForm):
     """The signature, the name of what the act is on, and the last act on it that was seen."""
 
     name = HiddenField()
-    seen_act = HiddenField()
 
     def validate_name(self, field: Field) -> None:
         """What cannot be a name is none of ours."""
@@ -38,15 +35,6 @@ class NameForm(SignedForm):
             check_name(field.data, "the name")
         except OptionError:
             raise StopValidation("The form came without a name. Look again.") from None
-
-    def validate_seen_act(self, field: Field) -> None:
-        """Without what was seen, nobody could say that somebody else was faster."""
-        if not _NUMBER.fullmatch(field.data or ""):
-            raise StopValidation("The form came without what it was opened for. Look again.")
-
-    def seen(self) -> int:
-        """Return the number of the last act that was seen, 0 for none; call it on a valid form."""
-        return int(self.seen_act.data or 0)
 
     def opened_for(self, name: str, last_act: int) -> "NameForm":
         """Fill in who is signed in and what is there now; what was typed stays."""

@@ -7,7 +7,7 @@ from typing import Final
 from wtforms import Field, StringField
 from wtforms.validators import StopValidation
 
-from console.forms.signed import SignedForm
+from console.forms.signed import LastActForm, SignedForm
 from queue_core.codes import check_code
 from queue_core.errors import NotACodeError
 from queue_core.operators import SETUP
@@ -40,6 +40,10 @@ class OperatorForm(SignedForm):
             ) from None
         if code.startswith(SETUP):
             raise StopValidation(f"Codes that begin with {SETUP} are kept for setting up.")
+
+
+class ResetForm(OperatorForm, LastActForm):
+    """And the last act on them that was seen: a second reset is one of a page opened since."""
 
 
 class RoleForm(OperatorForm):

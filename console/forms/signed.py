@@ -1,6 +1,7 @@
 """What every act is signed with: who, and why."""
 
-from typing import TypedDict
+import re
+from typing import Final, TypedDict
 
 from flask import g
 from wtforms import Field, Form, HiddenField, StringField, TextAreaField
@@ -9,6 +10,8 @@ from wtforms.validators import StopValidation
 from console.security import safe_next
 from queue_core.codes import MAX_NOTE_CHARACTERS, check_code, check_note
 from queue_core.errors import NotACodeError, NoteError
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class Signed(TypedDict):
@@ -92,6 +95,21 @@ class SignedForm(Form):
         """Say at the field whose page it was, where that is not who is signed in."""
         if self.operator_code.data != g.who.code:
             self.operator_code.errors = [_whose(self.operator_code.data)]
+
+
+class LastActForm(SignedForm):
+    """And the last act on the subject that the page had when it was opened."""
+
+    seen_act = HiddenField()
+
+    def validate_seen_act(self, field: Field) -> None:
+        """Without what was seen, nobody could say that somebody was faster."""
+        if not _NUMBER.fullmatch(field.data or ""):
+            raise StopValidation("The form came without what it was opened for. Look again.")
+
+    def seen(self) -> int:
+        """Return the number of the last act that was seen, 0 for none; call it on a valid form."""
+        return int(self.seen_act.data or 0)
 
 
 def _whose(opened_by: str | None) -> str:

@@ -8,9 +8,10 @@ from werkzeug.wrappers import Response
 from console import refusals, rights, twice
 from console.database import Connection, acting, part, reading
 from console.drafts import Draft
-from console.forms.operators import REASONS, OperatorForm, RoleForm
+from console.forms.operators import REASONS, OperatorForm, ResetForm, RoleForm
 from console.frame import frame
 from console.refusals import Notice
+from console.twice import PressedTwiceError
 from queue_core import operators
 from queue_core.errors import (
     ContendedError,
@@ -38,6 +39,13 @@ ADDED: Final = Notice(
     (
         "The answer to the first time held their password, which is shown once.",
         "If you did not see it, open their page and reset the password.",
+    ),
+)
+RESET: Final = Notice(
+    "It was reset already: this form was sent twice",
+    (
+        "The answer to the first time held the new password, which is shown once.",
+        "If you did not see it, reset it once more.",
     ),
 )
 OWN: Final = Notice(
@@ -105,7 +113,7 @@ def disable() -> Answer:
 @pages.post("/reset")
 def reset() -> Answer:
     """Give an operator a new password, show it once, and end their sessions."""
-    form = OperatorForm(request.form)
+    form = ResetForm(request.form)
     if not form.validate():
         return _one(_code(form), form, "reset", refusals.WRONG_FIELDS, 400)
     if _code(form) == g.who.code:
@@ -114,8 +122,11 @@ def reset() -> Answer:
     try:
         with acting() as conn:
             act_id = operators.reset_password(conn, _code(form), password, **_signed(form))
+            _require_one_reset(conn, form)
     except (OperatorRefusedError, ContendedError) as error:
         return _one(_code(form), form, "reset", _refused(error), 409)
+    except PressedTwiceError:
+        return _one(_code(form), form, "reset", RESET, 409)
     return _told_once("password_reset", _code(form), password, act_id)
 
 
@@ -137,6 +148,13 @@ def _unless_done(verb: str, form: OperatorForm, error: CountersignError) -> Answ
         twice.tell(first)
         return redirect(url_for("operators.index"), 303)
     return _one(_code(form), form, verb, _refused(error), 409)
+
+
+def _require_one_reset(conn: Connection, form: ResetForm) -> None:
+    """Raise PressedTwiceError where the same form was acted on before, since it was opened."""
+    *_, before = acts_on(conn, "operator", _code(form), limit=2)
+    if before.id > form.seen() and twice.first_press(before, "operators.reset", form):
+        raise PressedTwiceError(before)
 
 
 def _first_press(verb: str, form: OperatorForm, error: CountersignError) -> ActRow | None:
@@ -219,6 +237,7 @@ def _one(
     with reading() as conn:
         outside, rows = frame(conn), people.list_operators(conn)
         found = _found(conn, code)
+        past = acts_on(conn, "operator", found.code, limit=1) if found else []
     if found is None:
         abort(404, "No operator has that code.")
     form = form or RoleForm()
@@ -236,6 +255,7 @@ def _one(
         notice=notice,
         reasons=REASONS,
         ROLES=ROLES,
+        last_act=past[0].id if past else 0,
     )
     return page, status
 

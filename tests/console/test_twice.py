@@ -167,6 +167,33 @@ def test_who_was_added_twice_is_told_where_the_password_went(office):
     assert "codes are never reused" in add(root, "ops:carol", reason="another").text
 
 
+def test_a_password_is_reset_once_and_again_only_from_a_page_opened_since(office):
+    app, root, conn = office
+    page, path = "/operators/one?code=ops:bob", "/operators/reset"
+    form = fields(root, page, path)
+    answers = twice_at_once(app, root, path, form)
+    first, second = sorted(answers, key=lambda answer: answer.status_code)
+    assert (first.status_code, second.status_code) == (200, 409)
+    (password,) = SECRET.findall(first.text)
+    assert not SECRET.search(second.text)
+    assert "It was reset already: this form was sent twice" in second.text
+    assert Person(app).sign_in("ops:bob", password).status_code == 303
+    assert root.post(path, form).status_code == 409
+    assert root.post(path, forms(second)[path]).status_code == 200  # its page shows the first
+    assert root.post(path, {**form, "reason": "another"}).status_code == 200
+    assert [act[1] for act in signed(conn, "ops:bob")][:-1] == ["password_reset"] * 3
+
+
+@pytest.mark.parametrize("sent", ["", "-1", "x"])
+def test_a_reset_that_does_not_say_what_was_seen_is_none(office, sent):
+    _, root, conn = office
+    form = fields(root, "/operators/one?code=ops:bob", "/operators/reset", seen_act=sent)
+    answer = root.post("/operators/reset", form)
+    assert answer.status_code == 400
+    assert "The form came without what it was opened for" in answer.text
+    assert [act[1] for act in signed(conn, "ops:bob")] == ["added"]
+
+
 @pytest.mark.parametrize(
     ("verb", "changed", "act"),
     [("change_role", {"role": "viewer"}, "role_changed"), ("disable", {}, "disabled")],
