@@ -1,17 +1,62 @@
-"""Cases from the field: migrations beside traffic, forks, and history that holds nothing up."""
+"""Cases from the field: a database away or read-only, migrations, history that is in no way."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 
 from queue_core import SchemaError, enqueue, migrate
+from queue_core.errors import DatabaseAwayError
 from queue_core.transitions.claim import Claimable, claim
+from queue_core.worker import link as links
 from tests import schemas
+from tests.queue_core.worker.conftest import wait_for
 
 folder = schemas.folder
+
+
+def test_case_71_a_database_that_is_away_for_ten_minutes_is_asked_seldom_and_found_soon(
+    monkeypatch,
+) -> None:
+    now, knocks = [1_000.0], list[float]()
+
+    def knock(*_: object, **__: object) -> object:
+        knocks.append(now[0])
+        raise DatabaseAwayError("the database is away")
+
+    monkeypatch.setattr(links, "connect", knock)
+    monkeypatch.setattr(links, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    link = links.Link("dbname=nowhere", links.BUSY)
+    while now[0] < 1_600:
+        with pytest.raises(DatabaseAwayError):
+            link.open()
+        assert link.wait_seconds() > 0  # nobody spins
+        now[0] += link.wait_seconds()
+    pauses = [later - earlier for earlier, later in pairwise(knocks)]
+    assert max(pauses) <= 10  # so long at most until it is found again
+    assert len(knocks) < 140
+    assert len(set(pauses)) == len(pauses)  # jittered: a crowd does not come at once
+
+
+def test_case_72_a_worker_leaves_a_server_that_only_reads_by_now(database) -> None:
+    link = links.Link(database.url, links.BUSY)
+    before = link.open()
+    before.execute("SET default_transaction_read_only = on")  # as after a demotion
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction) as raised:
+        before.execute(WRITE)
+    assert link.failed(raised.value)
+    assert before.closed
+    wait_for(lambda: link.wait_seconds() == 0)
+    link.open().execute(WRITE)
+    link.close()
+
+
+WRITE = "UPDATE countersign.workers SET name = name"
 
 
 def test_case_76_a_migration_beside_live_traffic_waits_and_holds_nobody_up_for_long(

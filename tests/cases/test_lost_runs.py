@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from queue_core import NewJob, cancel, enqueue, enqueue_many, fleet, retry
+from queue_core.check import check
 from queue_core.outcomes import Completed, Failed, RunReport
 from queue_core.queries.acts import acts_of
 from queue_core.queries.counts import counts
@@ -67,11 +68,13 @@ FROM body
 
 def test_case_03_ten_thousand_runs_of_the_dead_are_all_resolved(conn, registry) -> None:
     conn.execute(ORPHANS)
+    assert {problem.code for problem in check(conn)} == {"run.unowned"}
     sweeps = 0
     while recover(conn):
         sweeps += 1
     found = counts(conn)
     assert (sweeps, found.running, found.ready, found.failed) == (10, 0, 5_000, 5_000)
+    assert check(conn) == []  # which is where it would say that a run is nobody's
 
 
 def test_case_06_a_run_is_never_given_up_on_while_its_worker_beats(conn, job_in) -> None:

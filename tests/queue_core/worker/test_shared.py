@@ -225,10 +225,10 @@ def test_a_cancelled_run_stops_and_disturbs_no_other(jobs, kind):
 
 @KINDS
 def test_a_run_whose_claim_was_taken_is_stopped_without_its_neighbours(jobs, kind):
-    other = wait(jobs, kind)
     path, tidied = jobs.path(), jobs.path()
     made = jobs.add(f"{kind}.wait", {"path": str(path), "tidied": str(tidied)})
     jobs.begun(path)
+    other = wait(jobs, kind)
     jobs.conn.execute(
         "WITH gone AS (DELETE FROM countersign.running WHERE id = %s RETURNING *)"
         " INSERT INTO countersign.ended (id, state, attempt, error)"
