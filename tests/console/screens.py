@@ -32,6 +32,9 @@ CHROMIUM = (
     "google-chrome-stable",
 )
 
+DRAWS_NOTHING = "--disable-threaded-compositing"
+"""Takes a third less work. But no click gets through: playwright never finds anything at rest."""
+
 
 def main() -> None:
     """Make every picture, into docs/screens unless told otherwise."""

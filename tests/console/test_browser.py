@@ -4,7 +4,7 @@ import pytest
 
 from tests.console import looks, scenes
 from tests.console.browsing import USUAL, opening
-from tests.console.screens import browser
+from tests.console.screens import DRAWS_NOTHING, browser
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -70,8 +70,8 @@ def whose(name):
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Start a browser that draws nothing by itself: a third less work, but no click works."""
-    with browser("--disable-threaded-compositing") as started:
+    """Start a browser for pages that are only looked at."""
+    with browser(DRAWS_NOTHING) as started:
         yield started
 
 

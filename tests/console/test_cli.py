@@ -1034,6 +1034,7 @@ def typed_into(words: tuple[str, ...]) -> list[str]:
     return HOSTILE[alike.index(words) % 3 :: 3] if len(alike) > 4 else HOSTILE
 
 
+@pytest.mark.no_cover  # what is walked through here has tests of its own
 @pytest.mark.parametrize("words", FIELDS, ids=" ".join)
 def test_nothing_that_is_typed_ends_in_a_traceback(cli, conn, words, monkeypatch):
     monkeypatch.setattr("queue_core.worker.run_worker", lambda _: 0)

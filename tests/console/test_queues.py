@@ -165,6 +165,7 @@ def test_a_queue_that_no_job_names_holds_nothing_and_can_be_paused_ahead(alice, 
     assert queue(books, name).paused_at
 
 
+@pytest.mark.no_cover  # what is walked through here has tests of its own
 @hostile
 def test_whatever_is_sent_in_any_field(alice, books, name, value):
     form = {**forms(show(alice, name))["/queues/pause"], "reason": "deploy"}

@@ -14,6 +14,7 @@ from queue_core.queries import jobs, ledger, overview, review
 from tests.console import looks, scenes
 from tests.console.browsing import holding
 from tests.console.people import Person
+from tests.console.screens import DRAWS_NOTHING, browser
 from tests.console.serving import console_on, served
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("stories")]
@@ -31,6 +32,13 @@ class Stage:
     monkeypatch: pytest.MonkeyPatch
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """Start a browser for pages that are only looked at; how they are come by is no click."""
+    with browser(DRAWS_NOTHING) as started:
+        yield started
+
+
 @pytest.fixture
 def stage(opened, job_at, lost, scene, shop, monkeypatch):
     return Stage(opened, job_at, lost, scene, shop, monkeypatch)
@@ -42,12 +50,19 @@ def slowly(conn, *_, **__):
     conn.execute("SELECT pg_sleep(5)")
 
 
+def press(form, button):
+    """Press a button, and wait for the page that it leads to."""
+    page = getattr(form, "page", form)
+    with page.expect_navigation():
+        form.get_by_role("button", name=button).first.dispatch_event("click")
+
+
 def pressed(page, button, reason="deploy_error", **fields):
     """Sign, and press a button; what is hidden is opened first."""
     form = page.locator("form", has=page.get_by_role("button", name=button))
     for label, text in {"Reason": reason, **fields}.items():
         form.get_by_label(label).fill(text)
-    form.get_by_role("button", name=button).click()
+    press(form, button)
     return page
 
 
@@ -55,14 +70,14 @@ def chosen(stage):
     jobs = [stage.job_at("needs_review") for _ in range(2)]
     page = stage.opened("/jobs/?state=needs_review&rows=200")
     for job in jobs:
-        page.locator(f"#tick-{job}").check()
-    page.get_by_role("button", name="Act on the chosen jobs…").first.click()
+        page.locator(f"#tick-{job}").dispatch_event("click")
+    press(page, "Act on the chosen jobs…")
     return page
 
 
 def none_chosen(stage):
     page = stage.opened("/jobs/?state=needs_review")
-    page.get_by_role("button", name="Act on the chosen jobs…").first.click()
+    press(page, "Act on the chosen jobs…")
     return page
 
 
@@ -102,7 +117,7 @@ def refused_sign_in(stage):
     page = stage.opened("/sign-in", None)
     page.get_by_label("Operator code").fill("ops:nobody")
     page.get_by_label("Password").fill("wrong horse battery")
-    page.get_by_role("button", name="Sign in").click()
+    press(page, "Sign in")
     return page
 
 
@@ -110,7 +125,7 @@ def wrong_password(stage):
     page = stage.opened("/account/", "ops:bob")
     for label, text in (("Present", "x"), ("New password", "short"), ("New password again", "y")):
         page.get_by_label(label, exact=label != "Present").fill(text)
-    page.get_by_role("button", name="Change the password").click()
+    press(page, "Change the password")
     return page
 
 
@@ -149,8 +164,10 @@ STATES = {
     "job, code to be typed": lambda stage: stage.opened(
         f"/jobs/{stage.lost('stale')}?form=release"
     ),
-    "job, code not typed": lambda stage: pressed(
-        stage.opened(f"/jobs/{stage.lost('stale')}?form=release"), "Release: run it again"
+    "job, wrong code typed": lambda stage: pressed(
+        stage.opened(f"/jobs/{stage.lost('stale')}?form=release"),
+        "Release: run it again",
+        **{"Operator code": "ops:nobody"},
     ),
     "chosen, to be decided": chosen,
     "chosen, none": none_chosen,

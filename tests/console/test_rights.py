@@ -75,6 +75,7 @@ def test_every_act_has_a_page_that_offers_it_to_some_role(app):
 NEWEST = "SELECT COALESCE(max(acts.id), 0) AS id FROM countersign.acts"
 
 
+@pytest.mark.no_cover  # what is walked through here has tests of its own
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_gets_what_the_table_says_and_no_more(app, scene, person, books, role):
     somebody = person(CODE_OF[role])
@@ -100,6 +101,7 @@ OFTEN = 2
 """Pages of one kind that are opened: with the same route, and as many filters in the address."""
 
 
+@pytest.mark.no_cover  # what is walked through here has tests of its own
 @pytest.mark.parametrize("role", ROLES)
 def test_no_page_offers_a_link_or_a_button_that_the_server_refuses(app, person, role):
     somebody, adapter = person(CODE_OF[role]), app.url_map.bind("localhost")

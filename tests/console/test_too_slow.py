@@ -26,6 +26,7 @@ def slow(shared_database) -> tuple[Flask, Person, object]:
     return app, Person(app, "ops:root"), scene
 
 
+@pytest.mark.no_cover  # what is walked through here has tests of its own
 @pytest.mark.parametrize("table", sorted(set(COLUMNS) - NEEDED_TO_SIGN_IN))
 def test_no_page_breaks_where_a_table_cannot_be_read_in_time(
     slow, shared_database, monkeypatch, table
