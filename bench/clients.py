@@ -26,7 +26,7 @@ from queue_core import NewJob, enqueue_many
 from queue_core.clauses import WOKEN
 from queue_core.embedded import Server
 from queue_core.embedded.folders import PORT
-from queue_core.transitions.enqueue import ENQUEUE
+from queue_core.transitions.enqueue import ENQUEUE_ONE
 
 BENCH: Final = "clients"
 CLIENTS: Final = 32
@@ -37,12 +37,11 @@ HELD: Final = "SELECT count(*) AS held FROM countersign.running"
 ASLEEP: Final = "SELECT FROM pg_locks WHERE pg_locks.locktype = 'advisory'"
 
 ONE_JOB: Final[dict[str, Any]] = {
-    "count": 1, "names": ["bench.elsewhere"], "queues": ["default"], "args": ['{"n": 1}'],
-    "priorities": [0], "attempts": [None], "time_limits": [None], "delays": [0.0],
-    "run_ats": [None],
+    "name": "bench.elsewhere", "queue": "default", "args": '{"n": 1}', "priority": 0,
+    "attempts": None, "time_limit": None, "delay": 0.0, "run_at": None,
 }  # fmt: skip
 """The statement's values; `:1` without the blank pgbench would take for a variable of its own."""
-SILENT: Final[LiteralString] = ENQUEUE.replace(WOKEN, "").replace("LEFT JOIN woken ON true", "")
+SILENT: Final[LiteralString] = ENQUEUE_ONE.replace(WOKEN, "").replace("LEFT JOIN woken ON true", "")
 
 
 def script(bench: harness.Bench, statement: LiteralString, name: str) -> Path:
@@ -96,7 +95,7 @@ def measure(at: Server, seconds: float, *, busy: bool) -> None:
     found = defaultdict[str, list[float]](list)
     with harness.database(at, "clients") as bench, working(bench, busy=busy):
         files = {
-            what: script(bench, ENQUEUE, "waking.sql"),
+            what: script(bench, ENQUEUE_ONE, "waking.sql"),
             without: script(bench, SILENT, "silent.sql"),
         }
         for _ in range(ROUNDS):

@@ -73,10 +73,9 @@ run_at), due or not."""
 SLEEP: Final[LiteralString] = "32488805071086962"
 """The advisory lock of a worker that sleeps: `sleeper` in bytes."""
 
-WOKEN: Final[LiteralString] = (
-    """,
--- Held only for the moment: who sleeps has it exclusively, and then nobody here gets it.
-woken AS MATERIALIZED (
+TOLD: Final[LiteralString] = (
+    """
+    -- Held only for the moment: who sleeps has it exclusively, and then nobody here gets it.
     SELECT CASE
         WHEN pg_try_advisory_lock_shared("""
     + SLEEP
@@ -86,12 +85,20 @@ woken AS MATERIALIZED (
     + """)
         ELSE pg_notify('countersign', '') IS NULL
     END AS told
-    WHERE EXISTS (SELECT FROM asked WHERE asked.run_at <= now())
+"""
+)
+"""Wakes the workers that sleep, when the transaction commits."""
+
+WOKEN: Final[LiteralString] = (
+    """,
+woken AS MATERIALIZED ("""
+    + TOLD
+    + """    WHERE EXISTS (SELECT FROM asked WHERE asked.run_at <= now())
 )
 """
 )
-"""Wakes the workers that sleep, when the transaction commits, if a row of `asked` is due: one row
-or none, to be joined by the last statement, since what nobody reads is not done."""
+"""Wakes them if a row of `asked` is due: one row or none, to be joined by the last statement, since
+what nobody reads is not done."""
 
 REQUEUED: Final[LiteralString] = """
 requeued AS (

@@ -1,7 +1,7 @@
 """Connections to Postgres: how they are opened, and what their failures are called."""
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Final, LiteralString, TypeVar
 
@@ -132,6 +132,20 @@ def execute(
     """Run `statement` and return how many rows it touched."""
     with _told_in_a_line(), settled(conn), psycopg.Cursor(conn) as cursor:
         return cursor.execute(statement, parameters).rowcount
+
+
+def copy_in(
+    conn: psycopg.Connection[object], statement: LiteralString, texts: Iterable[str]
+) -> None:
+    """Run a COPY from standard input, of rows as text."""
+    with (
+        _told_in_a_line(),
+        settled(conn),
+        psycopg.Cursor(conn) as cursor,
+        cursor.copy(statement) as copy,
+    ):
+        for text in texts:
+            copy.write(text)
 
 
 TRY_LOCK = """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 from uuid import UUID
 
 from queue_core.errors import ArgumentsError, OptionError
@@ -28,6 +28,7 @@ LONGEST_SECONDS: Final = 10 * 366 * 86_400.0
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9998
 """Of a moment: in any time zone, what is stored can be read back as a datetime."""
+_JSON: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 _WIDE_FLOAT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
 """A text, to be passed over, or a float that JSON writes without a decimal point in front."""
 
@@ -75,6 +76,19 @@ class Enqueued:
 
     id: UUID
     created: bool
+
+
+class Asked(NamedTuple):
+    """A job as it is written down: its queue resolved, its arguments as text that was checked."""
+
+    name: str
+    queue: str
+    args: str
+    priority: int
+    attempts: int | None
+    time_limit: float | None
+    delay: float
+    run_at: datetime | None
 
 
 def check_name(name: object, what: str) -> str:
@@ -151,7 +165,7 @@ def encode(name: str, args: object) -> str:
     if wrong:
         raise ArgumentsError(name, wrong)
     try:
-        text = json.dumps(fields, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _JSON.encode(fields)
     except (ValueError, TypeError, RecursionError):
         raise ArgumentsError(name, {"": "cannot be written as JSON"}) from None
     text = _floats_spelled_out(text)
@@ -198,6 +212,8 @@ def _fault(value: object) -> str | None:
     The walk ends where the text would be too large: a list that holds itself twice doubles
     at each level.
     """
+    if not isinstance(value, str | dict | list | tuple):
+        return _fault_of_one(value, [])  # most are, and need no walk
     layer: list[object] = [value]
     walked = 0
     for _ in range(MAX_ARGS_DEPTH):

@@ -58,20 +58,29 @@ class Handler:
 
         Raises ArgumentsError, which names each field that does not fit, without values.
         """
-        try:
-            model = self.schema.model_validate(dict(args))
-        except ValidationError as error:
-            raise ArgumentsError(self.name, faults_of(error)) from None
-        except Exception as error:  # noqa: BLE001 - a check of the handler's own may raise any
-            # Its text may be a value, such as a KeyError's is.
-            fault = f"its own check failed with {type(error).__name__}"
-            raise ArgumentsError(self.name, {"": fault}) from None
+        model = self._model(args)
         given = {
             each.alias or name: cast("object", getattr(model, name))
             for name, each in self.schema.model_fields.items()
             if (each.alias or name) in args
         }
         return given | (model.model_extra or {})
+
+    def encode(self, args: Mapping[str, object]) -> str:
+        """Return the arguments as text, once it is known that they fit. Raises ArgumentsError."""
+        text = encode(self.name, args)
+        self._model(decode(text))  # as the run will get them: a tuple is a list by then
+        return text
+
+    def _model(self, args: Mapping[str, object]) -> BaseModel:
+        try:
+            return self.schema.model_validate(dict(args))
+        except ValidationError as error:
+            raise ArgumentsError(self.name, faults_of(error)) from None
+        except Exception as error:  # noqa: BLE001 - a check of the handler's own may raise any
+            # Its text may be a value, such as a KeyError's is.
+            fault = f"its own check failed with {type(error).__name__}"
+            raise ArgumentsError(self.name, {"": fault}) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +228,10 @@ class Registry:
         """Everything declared, by name."""
         return dict(self._handlers)
 
+    def declared(self, name: str) -> Handler | None:
+        """What is declared under a name here, if anything is."""
+        return self._handlers.get(name)
+
     def handled(self) -> list[str]:
         """Return the names that have a handler here, sorted."""
         return sorted(name for name, each in self._handlers.items() if each.function)
@@ -249,39 +262,29 @@ def find(job: str | Callable[..., object]) -> Handler:
 
     Raises UnknownNameError with the nearest names.
     """
-    declared = {name: each for registry in _REGISTRIES for name, each in registry.handlers.items()}
     if isinstance(job, str):
-        found = declared.get(job)
-        if found is None:
-            raise UnknownNameError(job, difflib.get_close_matches(job, declared, n=3))
-        return found
-    for handler in declared.values():
+        for registry in _REGISTRIES:
+            if found := registry.declared(job):
+                return found
+    known = {name: each for registry in _REGISTRIES for name, each in registry.handlers.items()}
+    if isinstance(job, str):
+        raise UnknownNameError(job, difflib.get_close_matches(job, known, n=3))
+    for handler in known.values():
         # Not `is`: a method is a new object each time it is named.
         if handler.function is not None and handler.function == job:
             return handler
     raise UnknownNameError(getattr(job, "__qualname__", type(job).__name__), ())
 
 
-def fitted(job: NewJob) -> tuple[Handler, str]:
-    """Return what is declared under a job's name, and its arguments as text that fits it.
-
-    Raises UnknownNameError and ArgumentsError.
-    """
-    handler = find(job.name)
-    args = encode(job.name, job.args)
-    handler.validate(decode(args))  # as the run will get them: a tuple is a list by then
-    return handler, args
-
-
 def _resolved(name: str, each: _Every) -> Schedule:
-    handler, args = fitted(each.job)
+    handler = find(each.job.name)
     return Schedule(
         name=name,
         every=each.seconds,
         first_at=each.first_at,
         job=each.job.name,
         queue=each.job.queue or handler.queue,
-        args=args,
+        args=handler.encode(each.job.args),
         priority=each.job.priority,
         attempts=each.job.attempts,
         time_limit=None if each.job.time_limit is None else float(each.job.time_limit),

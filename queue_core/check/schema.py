@@ -81,7 +81,7 @@ BODIES: Final[Mapping[str, str]] = MappingProxyType(
         "lowest_id": "7da0626d02cea7392879a76b486f0c4033e9e3edcdf571785bb8bfe49b59c299",
         "made_at": "4598215e267e26b4a0638c6fa4a02666e66a91f8dd9e9183a2237194823f47c3",
         "make_partitions": "8e0669edab2e066caa1a569a3c526b0903c37714538d07e3bb73c2f56a79a843",
-        "new_id": "1bb1e5c973094efdd83753b03b1941f3d7044c1e5061764c12abf63377d35213",
+        "new_id": "fab116accc89c5eb77e12200f4dc97983bf6abbef5b55b50c9fede8b87b969f1",
         "seal_digest": "caca42e3883271b69ee7f48c76acc41c9d4dabf4b4a6b6f30e6765adce0e4666",
         "recount": "21c9a0483f06824fac958e91b6b7cc3cf46a321ef6955b2f29d6ebeafbc8ecd7",
         "trim": "1db3e7a55d9c5a474a84b0e1a2bfd06141da0c3c4008956fbf55d78d9ea65343",

@@ -1,22 +1,22 @@
 """-> ready | waiting: a job is asked for."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, LiteralString, TypeVar
+from typing import Final, LiteralString
 from uuid import UUID
 
 import psycopg
 
 from queue_core.acts import Signature
 from queue_core.clauses import PLACED, SIGNED, WOKEN
+from queue_core.copying import copy_jobs, may_copy
 from queue_core.database import contention, rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
-from queue_core.jobs import Enqueued, NewJob
-from queue_core.registry import find, fitted
+from queue_core.jobs import Asked, Enqueued, NewJob
+from queue_core.registry import Handler, find
 
-Row = TypeVar("Row")
 MOST_PER_STATEMENT: Final = 1_000
 
 # Ids are made first and given out in order: ids of one call rise in the order of the jobs.
@@ -29,27 +29,35 @@ asked AS MATERIALIZED (
     SELECT made.id, asked.position, asked.name, asked.queue, asked.args, asked.priority,
         asked.attempts, asked.time_limit, NULL::text AS schedule,
         COALESCE(asked.run_at, now() + make_interval(secs => asked.delay)) AS run_at
-    FROM unnest(%(names)s::text[], %(queues)s::text[], %(args)s::text[], %(priorities)s::smallint[],
-        %(attempts)s::integer[], %(time_limits)s::double precision[],
-        %(delays)s::double precision[], %(run_ats)s::timestamptz[])
+    FROM unnest(%(name)s::text[], %(queue)s::text[], %(args)s::text[], %(priority)s::smallint[],
+        %(attempts)s::integer[], %(time_limit)s::double precision[],
+        %(delay)s::double precision[], %(run_at)s::timestamptz[])
         WITH ORDINALITY AS asked (name, queue, args, priority, attempts, time_limit, delay, run_at,
             position)
     JOIN made ON made.position = asked.position
 ),
 """
-ENQUEUE = (
-    ASKED
-    + PLACED
-    + WOKEN
-    + """
+ASKED_ONE: Final[LiteralString] = """
+WITH asked AS MATERIALIZED (
+    SELECT countersign.new_id() AS id, 1 AS position, %(name)s::text AS name,
+        %(queue)s::text AS queue, %(args)s::text AS args, %(priority)s::smallint AS priority,
+        %(attempts)s::integer AS attempts, %(time_limit)s::double precision AS time_limit,
+        NULL::text AS schedule,
+        COALESCE(%(run_at)s::timestamptz,
+            now() + make_interval(secs => %(delay)s::double precision)) AS run_at
+),
+"""
+ANSWER: Final[LiteralString] = """
 SELECT asked.id
 FROM asked
 LEFT JOIN woken ON true
 ORDER BY asked.position
 """
-)
+ENQUEUE: Final[LiteralString] = ASKED + PLACED + WOKEN + ANSWER
+# Arrays of one would have to be written, read and sorted for each job.
+ENQUEUE_ONE: Final[LiteralString] = ASKED_ONE + PLACED + WOKEN + ANSWER
 ENQUEUE_SIGNED = (
-    ASKED
+    ASKED_ONE
     + PLACED
     + """,
 changed AS (
@@ -101,9 +109,9 @@ def enqueue(  # noqa: PLR0913 - a job's options, each with its default
     ArgumentsError, OptionError, and ContendedError where the connection's lock time-out
     ended the wait for whoever changes the tables.
     """
-    name = find(job).name
+    handler = find(job)
     new = NewJob(
-        name=name,
+        name=handler.name,
         args={} if args is None else args,
         queue=queue,
         priority=priority,
@@ -112,7 +120,10 @@ def enqueue(  # noqa: PLR0913 - a job's options, each with its default
         attempts=attempts,
         time_limit=time_limit,
     )
-    return enqueue_many(conn, [new])[0]
+    asked = _asked(handler, new)
+    with contention(), _refusals(new.name):
+        (made,) = rows(conn, ENQUEUE_ONE, asked._asdict(), _Created)
+    return Enqueued(made.id, created=True)
 
 
 def enqueue_many(conn: psycopg.Connection[object], jobs: Iterable[NewJob]) -> list[Enqueued]:
@@ -120,13 +131,19 @@ def enqueue_many(conn: psycopg.Connection[object], jobs: Iterable[NewJob]) -> li
 
     Errors as for `enqueue`; those of a job are found before anything is inserted.
     """
-    columns = [_row(job) for job in jobs]
-    starts = range(0, len(columns), MOST_PER_STATEMENT)
-    parts = [columns[start : start + MOST_PER_STATEMENT] for start in starts]
-    # One statement is all or nothing by itself, and spares two round trips.
-    with contention(), transaction(conn) if len(parts) > 1 else nullcontext():
-        made = [row for part in parts for row in _insert(conn, ENQUEUE, part, {}, _Created)]
-    return [Enqueued(row.id, created=True) for row in made]
+    new = list(jobs)
+    handlers = {name: find(name) for name in dict.fromkeys(job.name for job in new)}
+    asked = [_asked(handlers[job.name], job) for job in new]
+    if not asked:
+        return []
+    with contention(), _refusals(asked[0].name):
+        if len(asked) <= MOST_PER_STATEMENT:
+            # One statement is all or nothing by itself, and spares the round trips of many.
+            ids = _insert(conn, asked)
+        else:
+            with transaction(conn):
+                ids = copy_jobs(conn, asked) if may_copy(conn) else _insert(conn, asked)
+    return [Enqueued(each, created=True) for each in ids]
 
 
 def enqueue_signed(
@@ -143,39 +160,46 @@ def enqueue_signed(
     Errors as for `enqueue`, and NotACodeError and NoteError.
     """
     signature = Signature(by, reason, note, via)
-    with contention():
-        made = _insert(conn, ENQUEUE_SIGNED, [_row(job)], signature.parameters(), _Signed)
-    return Enqueued(made[0].job_id, created=True)
+    asked = _asked(find(job.name), job)
+    with contention(), _refusals(job.name):
+        parameters = asked._asdict() | signature.parameters()
+        (made,) = rows(conn, ENQUEUE_SIGNED, parameters, _Signed)
+    return Enqueued(made.job_id, created=True)
 
 
-def _row(job: NewJob) -> dict[str, object]:
-    """Check a job against what is declared under its name and return its columns."""
-    handler, args = fitted(job)
-    return {
-        "names": job.name,
-        "queues": job.queue or handler.queue,
-        "args": args,
-        "priorities": job.priority,
-        "attempts": job.attempts,
-        "time_limits": None if job.time_limit is None else float(job.time_limit),
-        "delays": float(job.delay or 0),
-        "run_ats": job.run_at,
-    }
+def _asked(handler: Handler, job: NewJob) -> Asked:
+    """Check a job against what is declared under its name."""
+    return Asked(
+        name=job.name,
+        queue=job.queue or handler.queue,
+        args=handler.encode(job.args),
+        priority=job.priority,
+        attempts=job.attempts,
+        time_limit=None if job.time_limit is None else float(job.time_limit),
+        delay=float(job.delay or 0),
+        run_at=job.run_at,
+    )
 
 
-def _insert(
-    conn: psycopg.Connection[object],
-    statement: LiteralString,
-    columns: Sequence[dict[str, object]],
-    signature: dict[str, object],
-    shape: type[Row],
-) -> list[Row]:
-    parameters = {key: [row[key] for row in columns] for key in columns[0]}
+def _insert(conn: psycopg.Connection[object], asked: Sequence[Asked]) -> list[UUID]:
+    """Insert jobs a thousand at a time; returns their ids, in the order given."""
+    ids: list[UUID] = []
+    for start in range(0, len(asked), MOST_PER_STATEMENT):
+        part = asked[start : start + MOST_PER_STATEMENT]
+        columns = [list(column) for column in zip(*part, strict=True)]
+        parameters = dict(zip(Asked._fields, columns, strict=True))
+        made = rows(conn, ENQUEUE, parameters | {"count": len(part)}, _Created)
+        ids += [row.id for row in made]
+    return ids
+
+
+@contextmanager
+def _refusals(name: str) -> Generator[None]:
+    """Tell what Postgres refuses of jobs, the first of which has that name, in our own words."""
     try:
-        return rows(conn, statement, parameters | {"count": len(columns)} | signature, shape)
+        yield
     except (psycopg.DataError, UnicodeEncodeError):
         # The server's text would carry the arguments; so would that of a failed check below.
-        name = str(columns[0]["names"])
         raise ArgumentsError(name, {"": "cannot be stored by Postgres"}) from None
     except psycopg.errors.CheckViolation:
         message = "the tables do not take this job: see what `flask queue check` says"

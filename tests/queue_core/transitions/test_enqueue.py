@@ -406,6 +406,50 @@ def test_options_of_one_call_may_be_whole_or_not(conn) -> None:
     assert states == ["waiting", "waiting", "waiting", "ready"]
 
 
+def written(conn: psycopg.Connection[dict[str, Any]], job: UUID) -> dict[str, Any]:
+    """Return all that is written of a job, but for what tells it from another."""
+    row, place = body(conn, job), placed(conn, job)
+    del row["id"], place["id"]
+    return row | place
+
+
+def test_one_few_and_many_are_written_alike(conn, registry, anything) -> None:
+    odd = "\\N\\t'\"$%s é\\"
+    registry.job(odd)(anything)
+    jobs = [
+        NewJob("note", {"a": odd, odd: [odd, "\t\n\r\x07\u2028", 1e23, None, {}]}, priority=-7),
+        NewJob(odd, queue="\\."),
+        NewJob("note", delay=1 / 3, attempts=3),
+        NewJob("note", delay=86_400, time_limit=0.1, queue="\\."),
+        NewJob(
+            "note", run_at=datetime(2100, 1, 1, 1, 1, 1, 1, tzinfo=timezone(timedelta(hours=9)))
+        ),
+        NewJob("note", run_at=datetime(1999, 1, 1, tzinfo=UTC), time_limit=1e-7),
+    ]
+    conn.execute("SET LOCAL TimeZone = 'Asia/Kathmandu'")
+    conn.execute("SET LOCAL DateStyle = 'SQL, DMY'")
+    few = enqueue_many(conn, jobs)
+    many = enqueue_many(conn, [*jobs, *[NewJob("note")] * MOST_PER_STATEMENT])[: len(jobs)]
+    single = [
+        enqueue(
+            conn, job.name, job.args, queue=job.queue, priority=job.priority, delay=job.delay,
+            run_at=job.run_at, attempts=job.attempts, time_limit=job.time_limit,
+        )
+        for job in jobs
+    ]  # fmt: skip
+    conn.execute("SET LOCAL DateStyle = 'ISO'")
+    rows = [[written(conn, each.id) for each in made] for made in (single, few, many)]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_a_pipeline_takes_any_number(shared_database) -> None:
+    conn = shared_database.connect()
+    with conn.pipeline():
+        made = enqueue_many(conn, [NewJob("note", {"n": n}) for n in range(1_001)])
+        made += enqueue_many(conn, [NewJob("note")])
+    assert len(locate(conn, [each.id for each in made])) == 1_002
+
+
 @pytest.mark.parametrize("autocommit", [True, False])
 @pytest.mark.parametrize("bad", [0, 1_700, 2_499])
 def test_one_bad_job_of_many_inserts_none(shared_database, bad: int, autocommit) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queue_core import enqueue
+from queue_core import NewJob, enqueue, enqueue_many
 from queue_core.clauses import SLEEP
 from tests.queue_core.worker.conftest import wait_for
 
@@ -107,8 +107,11 @@ def test_a_job_for_now_wakes_whoever_sleeps_and_one_for_later_nobody(
 ):
     conn = database.connect()
     enqueue(conn, "mail.send", delay=60)
+    enqueue_many(conn, [NewJob("mail.send", delay=60)] * 1_001)
     assert heard() == 0
     enqueue(conn, "mail.send")
+    assert heard() == 1
+    enqueue_many(conn, [NewJob("mail.send")] * 1_001)
     assert heard() == 1
 
 
