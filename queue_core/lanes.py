@@ -7,7 +7,7 @@ committed late, or came with a better priority) is found by a look at all lanes,
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -143,14 +143,23 @@ class Lanes:
         """Say whether an open lane goes on."""
         return any(lane not in self._dry and is_open(lane) for lane in self._places)
 
-    def claimed(self, choice: Choice, taken: Sequence[Head], following: Sequence[Head]) -> None:
-        """Remember where each lane goes on: at its next job, or dry, where the last one stood."""
-        last, more = dict(taken), dict(following)
+    def claimed(
+        self,
+        choice: Choice,
+        stood: Sequence[Head],
+        following: Sequence[Head],
+        taken: Iterable[UUID] = (),
+    ) -> None:
+        """Remember where each lane goes on: at its next job, or dry, where the last one `stood`.
+
+        `taken` are the jobs that were claimed, the last ones of their lanes among them.
+        """
+        last, more = dict(stood), dict(following)
         for lane, start in choice.starts.items():
-            stood = max(self._places[lane], last.get(lane, start))
-            self._stand(lane, more.get(lane, stood), is_dry=lane not in more)
+            place = max(self._places[lane], last.get(lane, start))
+            self._stand(lane, more.get(lane, place), is_dry=lane not in more)
         if choice.behind:
-            gone = {place.id for _, place in taken}
+            gone = set(taken)
             for lane, jobs in self._behind.items():
                 self._behind[lane] = [job for job in jobs if job not in gone]
 

@@ -2,9 +2,10 @@
 
 import difflib
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
@@ -60,11 +61,17 @@ class Handler:
         """
         model = self._model(args)
         given = {
-            each.alias or name: cast("object", getattr(model, name))
-            for name, each in self.schema.model_fields.items()
-            if (each.alias or name) in args
+            said: cast("object", getattr(model, name))
+            for name, said in _fields(self.schema)
+            if said in args
         }
-        return given | (model.model_extra or {})
+        return given | model.model_extra if model.model_extra else given
+
+
+@cache
+def _fields(schema: type[BaseModel]) -> Sequence[tuple[str, str]]:
+    """Return a model's fields, each with the name that arguments have for it; asked at each run."""
+    return [(name, each.alias or name) for name, each in schema.model_fields.items()]
 
     def encode(self, args: Mapping[str, object]) -> str:
         """Return the arguments as text, once it is known that they fit. Raises ArgumentsError."""

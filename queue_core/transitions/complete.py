@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import psycopg
+from psycopg.rows import args_row
 
 from queue_core.clauses import REPORT, TAKEN, TALLIED
-from queue_core.database import contention, rows
+from queue_core.database import contention, fetch
 from queue_core.outcomes import Completed, Moved, RunReport, in_order, report_columns
 
 COMPLETE = (
@@ -51,4 +52,4 @@ def complete(
     results = [each.ending.result for each in ordered if isinstance(each.ending, Completed)]
     parameters = report_columns(worker, ordered) | {"results": results}
     with contention():
-        return rows(conn, COMPLETE, parameters, Moved)
+        return fetch(conn, COMPLETE, parameters, args_row(Moved))

@@ -42,7 +42,7 @@ from queue_core.worker.messages import (
     read_id,
     read_job,
 )
-from queue_core.worker.slate import Slate
+from queue_core.worker.slate import Slate, handler_of
 
 PR_SET_PDEATHSIG: Final = 1
 LINE_BROKEN: Final = 70
@@ -282,9 +282,9 @@ def _signals_of(line: Line) -> Callable[[], None]:
         line.stop_if_told()
 
     def take() -> None:
-        if signal.getsignal(signal.SIGTERM) is not stop:
+        if handler_of(signal.SIGTERM) is not stop:
             signal.signal(signal.SIGTERM, stop)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        if handler_of(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     return take

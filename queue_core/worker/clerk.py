@@ -109,7 +109,7 @@ class Clerk(threading.Thread):
         return True
 
     def _patience(self) -> float | None:
-        if not self.keys() and self._farewell is None:
+        if self._outbox.is_empty() and self._farewell is None:
             return None
         return max(self._link.wait_seconds(), AGAIN_SECONDS)
 
@@ -192,7 +192,7 @@ class Clerk(threading.Thread):
                 more = more.ahead_of(taken)
 
     def _say_farewell(self, conn: Connection) -> bool:
-        if self._farewell is None or self.keys():
+        if self._farewell is None or not self._outbox.is_empty():
             return False
         self._farewell(conn)
         return True

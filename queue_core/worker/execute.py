@@ -39,7 +39,9 @@ _UNSTORABLE: Final = ("\\u0000", "\\ud")
 def execute(job: JobMessage, registry: Registry) -> Ending:
     """Run one job to its end. Whatever its handler raises, SystemExit included, is an ending."""
     call = _prepared(job, registry)
-    return _made(call, registry) if isinstance(call, _Call) else call
+    if not isinstance(call, _Call):
+        return call
+    return _made(call, registry) if registry.arounds else _made_bare(call)
 
 
 async def execute_async(job: JobMessage, registry: Registry) -> Ending:
@@ -92,6 +94,15 @@ def _made(call: _Call, registry: Registry) -> Ending:
     except BaseException as error:  # noqa: BLE001 - exiting is a failure of the run, not of the child
         raised = error
     return _ending(raised, call.run) if raised is not None else _completed(result)
+
+
+def _made_bare(call: _Call) -> Ending:
+    """Do the same where nothing is entered round it, as nearly always."""
+    try:
+        result = call.function(call.run, **call.values)
+    except BaseException as error:  # noqa: BLE001 - as above
+        return _ending(error, call.run)
+    return _completed(result)
 
 
 async def _awaited(call: _Call, registry: Registry) -> Ending:

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 LARGEST_TO_CHILD: Final = 16 * 1024 * 1024
@@ -22,10 +22,20 @@ class FrameError(Exception):
 
 def encode(frame: Mapping[str, object], limit: int) -> bytes:
     """Return `frame` as bytes; FrameError where its JSON is over `limit` bytes."""
-    body = _JSON.encode(frame).encode()
+    return framed(_JSON.encode(frame), limit)
+
+
+def framed(text: str, limit: int) -> bytes:
+    """Return a JSON object as a frame; FrameError where it is over `limit` bytes."""
+    body = text.encode()
     if len(body) > limit:
         raise FrameError("the frame is too large")
     return _LENGTH.pack(len(body)) + body
+
+
+def quoted(text: str | None) -> str:
+    """Return text as JSON, for a frame that is put together by hand."""
+    return "null" if text is None else _JSON.encode(text)
 
 
 class Frames:
@@ -42,30 +52,31 @@ class Frames:
         nothing that follows can be read then.
         """
         self._buffer += data
-        frames: list[Frame] = []
-        while (body := self._next()) is not None:
-            frames.append(_decode(body))
-        return frames
+        bodies = self._cut()
+        return _decode(bodies) if bodies else []
 
-    def _next(self) -> bytes | None:
-        if len(self._buffer) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > self._limit:
-            raise FrameError("the frame is too large")
-        end = _LENGTH.size + length
-        if len(self._buffer) < end:
-            return None
-        body = bytes(self._buffer[_LENGTH.size : end])
-        del self._buffer[:end]
-        return body
+    def _cut(self) -> list[bytes]:
+        """Take the bodies of all frames that are whole out of the buffer."""
+        buffer, bodies, start = self._buffer, list[bytes](), 0
+        while len(buffer) - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(buffer, start)
+            if length > self._limit:
+                raise FrameError("the frame is too large")
+            end = start + _LENGTH.size + length
+            if len(buffer) < end:
+                break
+            bodies.append(bytes(buffer[start + _LENGTH.size : end]))
+            start = end
+        del buffer[:start]
+        return bodies
 
 
-def _decode(body: bytes) -> Frame:
+def _decode(bodies: Sequence[bytes]) -> list[Frame]:
+    """Read all at once, since a reader for each costs more than what it reads."""
     try:
-        frame: object = json.loads(body)
+        frames: list[object] = json.loads(b"[%b]" % b",".join(bodies))
     except (ValueError, RecursionError):
         raise FrameError("the frame is not JSON") from None
-    if not isinstance(frame, dict):
+    if len(frames) != len(bodies) or not all(isinstance(frame, dict) for frame in frames):
         raise FrameError("the frame is not an object")
-    return cast("Frame", frame)
+    return cast("list[Frame]", frames)

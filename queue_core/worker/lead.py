@@ -35,16 +35,14 @@ class Lead:
         if not offers.is_safe(name):
             return None
         since = time.monotonic() - LONGEST_SECONDS
-        fitting = [
-            child
-            for child in children
-            if child.takes_more
-            and child.run
-            and offers.is_safe(child.run.claimed.name)
-            and child.lead_began > since
-            and child.lead + len(child.ahead) + 1 < self.size
-        ]
-        return min(fitting, key=lambda child: len(child.ahead), default=None)
+        best: Child | None = None
+        for child in children:
+            waiting = len(child.ahead)
+            if child.lead + waiting + 1 >= self.size or (best and waiting >= len(best.ahead)):
+                continue
+            if child.takes_more and child.run and child.lead_began > since:
+                best = child if offers.is_safe(child.run.claimed.name) else best
+        return best
 
     def gives_back_at(self, child: Child) -> float:
         """Return when a child is to give back what it has not begun (monotonic)."""

@@ -44,6 +44,10 @@ class Outbox:
         with self._lock:
             return set(self._runs)
 
+    def is_empty(self) -> bool:
+        """Say whether the database has taken all of it."""
+        return not self._runs
+
     def contents(self) -> list[Finished]:
         """Return what is in it."""
         with self._lock:
@@ -68,7 +72,8 @@ class Outbox:
         """Forget what the database has taken, and look into what it no longer had under us."""
         states = {Key(each.id, each.attempt): each.state for each in moved}
         self._forget(ended, states)
-        self._look_into(conn, [each for each in ended if each.key not in states])
+        if len(moved) < len(ended):
+            self._look_into(conn, [each for each in ended if each.key not in states])
 
     def unlocked(self, conn: Connection, ended: Sequence[Finished]) -> list[Finished]:
         """Return the runs that nobody else has locked; the others stay for the next time."""
@@ -123,15 +128,17 @@ class Outbox:
         self._store(conn, [failed], trouble)
 
     def _forget(self, batch: Sequence[Finished], states: Mapping[Key, str]) -> None:
+        stored: list[tuple[Finished, str]] = []
         with self._lock:
-            stored = [each for each in batch if each.key in states and each.key in self._runs]
-            for each in stored:
-                del self._runs[each.key]
+            for each in batch:
+                state = states.get(each.key)
+                if state is not None and self._runs.pop(each.key, None):
+                    stored.append((each, state))
         # A line for each that completed, or never began, would bury the ones to be seen.
-        begun = [each for each in stored if not isinstance(each.ending, Returned)]
-        for each in [each for each in begun if states[each.key] != "completed"]:
-            facts = {"outcome": _outcome(each), "seconds": _rounded(each.seconds)}
-            logs.info("run ended", **_named(each), **facts, state=states[each.key])
+        for each, state in stored:
+            if state != "completed" and not isinstance(each.ending, Returned):
+                facts = {"outcome": _outcome(each), "seconds": _rounded(each.seconds)}
+                logs.info("run ended", **_named(each), **facts, state=state)
 
 
 def _batches(ended: Sequence[Finished]) -> Iterator[list[Finished]]:

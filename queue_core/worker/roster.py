@@ -87,8 +87,10 @@ class Roster:
             return None
         shares = offers.shares(claimed.name)
         for child in self.children:
+            if child.shares != shares or len(child.going) >= child.slots:
+                continue
             # An earlier run of the job may still be there, if it lost its claim.
-            if child.shares == shares and child.free and claimed.id not in child.going:
+            if child.free and claimed.id not in child.going:
                 return child
         return None
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
@@ -19,28 +19,28 @@ from typing import Final, cast
 from queue_core.worker.messages import Stain
 from queue_core.worker.signals import Handler
 
-_handler: Final[Callable[[int], Handler]] = importlib.import_module("_signal").getsignal
-"""The public function makes an enum of each answer, a microsecond a signal at every run."""
+_module: Final = importlib.import_module("_signal")
+handler_of: Final[Callable[[int], Handler]] = _module.getsignal
+_hold_back: Final[Callable[[int, Iterable[int]], set[int]]] = _module.pthread_sigmask
+"""The public functions make enums of all answers, a microsecond a signal at every run."""
 MOST_THREADS: Final = 64
 """More than at the beginning, of the kind that libraries keep: so many are a leak."""
 _OURS: Final = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT}
 """Which nobody can take, or which the child takes back itself."""
-_HERE: Final = Path()
-_OUTPUT: Final = (1, 2)
 
 
 class Slate:
     """How this process was once its code was loaded. For the main thread, between runs."""
 
     def __init__(self) -> None:
-        self._signals = {
-            number: handler
+        self._signals = [
+            (int(number), handler)
             for number in sorted(signal.valid_signals() - _OURS)
-            if (handler := _handler(number)) is not None  # None: not taken by Python
-        }
-        self._held_back = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            if (handler := handler_of(number)) is not None  # None: not taken by Python
+        ]
+        self._held_back = _hold_back(signal.SIG_BLOCK, ())
         self._folder = os.open(".", os.O_RDONLY)
-        self._place = _identity(_HERE.stat())
+        self._place = _here()
         self._umask = _umask()
         self._variables = cast("dict[bytes, bytes]", vars(os.environ)["_data"])
         self._environment = self._variables.copy()
@@ -65,11 +65,11 @@ class Slate:
     def _put_back(self) -> None:
         sys.setrecursionlimit(self._recursion)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in self._signals.items():
-            if _handler(number) is not handler:
-                signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._held_back)
-        if _identity(_HERE.stat()) != self._place:
+        taken = [each for each in self._signals if handler_of(each[0]) is not each[1]]
+        for number, handler in taken:
+            signal.signal(number, handler)
+        _hold_back(signal.SIG_SETMASK, self._held_back)
+        if _here() != self._place:
             os.fchdir(self._folder)
         os.umask(self._umask)
         if self._variables != self._environment:
@@ -98,6 +98,10 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def _here() -> tuple[int, int]:
+    return _identity(os.stat("."))  # noqa: PTH116 - a Path costs more than this look, at each run
+
+
 def _umask() -> int:
     found = os.umask(0o077)
     os.umask(found)
@@ -106,14 +110,14 @@ def _umask() -> int:
 
 def _output() -> list[tuple[int, int] | None]:
     """Return which files stand behind standard output and error; None where none does."""
-    found: list[tuple[int, int] | None] = []
-    for number in _OUTPUT:
-        try:
-            found.append(_identity(os.fstat(number)))
-        except OSError:
-            found.append(None)
-    closed = [getattr(stream, "closed", True) for stream in (sys.stdout, sys.stderr)]
-    return [None if is_closed else each for each, is_closed in zip(found, closed, strict=True)]
+    return [_file_of(1, sys.stdout), _file_of(2, sys.stderr)]
+
+
+def _file_of(number: int, stream: object) -> tuple[int, int] | None:
+    try:
+        return None if getattr(stream, "closed", True) else _identity(os.fstat(number))
+    except OSError:
+        return None
 
 
 def _has_processes() -> bool:

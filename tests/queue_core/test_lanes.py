@@ -73,7 +73,7 @@ def test_jobs_behind_are_claimed_by_their_ids_and_their_lanes_chosen_first() -> 
     choice = lanes.choose(any_lane, 1)
     assert next(iter(choice.starts)) == lane(19)
     assert choice.behind == [job, END.id]
-    lanes.claimed(choice, [Head(lane(19), Place(0, "", job))], [])
+    lanes.claimed(choice, [Head(lane(19), Place(0, "", job))], [], [job])
     assert lanes.choose(any_lane, 1).behind == [END.id]
 
 

@@ -1,6 +1,6 @@
 """The statement of a claim: from lanes chosen, the best jobs become runs of a worker."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, LiteralString, NamedTuple
@@ -211,7 +211,7 @@ class Room(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one statement took, where those jobs stood, and where lanes that have more go on.
+    """What one statement took, where the last of each lane stood, and where lanes go on.
 
     `candidates` is how many jobs it saw that it could have taken.
     """
@@ -243,10 +243,11 @@ def take(
     taken = [each for each in told if each.attempt]
     following = [each for each in told if each.attempt == 0]
     runs = [Claimed(*each[1:10]) for each in taken]
-    return Taken(told[0].candidates, runs, _heads(taken), _heads(following))
+    last = {(each.queue, each.name): each for each in taken}
+    return Taken(told[0].candidates, runs, _heads(last.values()), _heads(following))
 
 
-def _heads(told: Sequence[_Told]) -> list[Head]:
+def _heads(told: Iterable[_Told]) -> list[Head]:
     return [Head(Lane(each.queue, each.name), Place(each.rank, each.due, each.id)) for each in told]
 
 

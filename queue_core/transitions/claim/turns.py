@@ -118,7 +118,7 @@ class _Claim:
             rooms=[self._room(lane) for lane in choice.starts],
             count=self.left,
         )
-        self._lanes.claimed(choice, took.stood, took.following)
+        self._lanes.claimed(choice, took.stood, took.following, (run.id for run in took.runs))
         self._count(took.runs)
         return took.candidates
 
