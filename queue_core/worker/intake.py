@@ -24,7 +24,7 @@ LOOKS: Final = (0.0, 0.003, 0.01, 0.03, 0.1)
 """The pauses of one who falls asleep, in seconds: what is committed meanwhile may not know it."""
 GATHER_SECONDS: Final = 0.1
 """How long a run that ended waits at most for others to be stored with."""
-MOST_CLAIMED: Final = 512
+MOST_CLAIMED: Final = 1_000
 """In one commit, unless there are more slots."""
 GONE_BODY: Final = Unreadable("its arguments are gone")
 HUGE_BODY: Final = Unreadable("its arguments are too large to be handed over")

@@ -13,7 +13,7 @@ LEAD_SECONDS: Final = 0.1
 LONGEST_SECONDS: Final = 1.0
 """When a child gives back what it could not begin, since its runs take longer than before."""
 FIRST: Final = 4
-MOST: Final = 256
+MOST: Final = 500
 
 
 class Lead:

@@ -21,7 +21,7 @@ from queue_core.worker.books import Finished, Key, Returned
 from queue_core.worker.link import LOCKED, Link, is_bad_value
 from queue_core.worker.requests import Connection
 
-BATCH: Final = 256
+BATCH: Final = 500
 UNSTORABLE: Final = Failed("result could not be stored", retryable=False)
 
 

@@ -23,6 +23,7 @@ _module: Final = importlib.import_module("_signal")
 handler_of: Final[Callable[[int], Handler]] = _module.getsignal
 _hold_back: Final[Callable[[int, Iterable[int]], set[int]]] = _module.pthread_sigmask
 """The public functions make enums of all answers, a microsecond a signal at every run."""
+_locale_now: Final[Callable[[int], str]] = importlib.import_module("_locale").setlocale
 MOST_THREADS: Final = 64
 """More than at the beginning, of the kind that libraries keep: so many are a leak."""
 _OURS: Final = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT}
@@ -33,11 +34,9 @@ class Slate:
     """How this process was once its code was loaded. For the main thread, between runs."""
 
     def __init__(self) -> None:
-        self._signals = [
-            (int(number), handler)
-            for number in sorted(signal.valid_signals() - _OURS)
-            if (handler := handler_of(number)) is not None  # None: not taken by Python
-        ]
+        every = [int(number) for number in sorted(signal.valid_signals() - _OURS)]
+        self._signals = [number for number in every if handler_of(number) is not None]
+        self._handlers = [handler_of(number) for number in self._signals]
         self._held_back = _hold_back(signal.SIG_BLOCK, ())
         self._folder = os.open(".", os.O_RDONLY)
         self._place = _here()
@@ -46,7 +45,7 @@ class Slate:
         self._environment = self._variables.copy()
         self._locale = locale.setlocale(locale.LC_ALL)
         self._recursion = sys.getrecursionlimit()
-        self._threads = set(threading.enumerate())
+        self._threads = threading.enumerate()
         self._processes = _processes()
         self._output = _output()
 
@@ -65,9 +64,9 @@ class Slate:
     def _put_back(self) -> None:
         sys.setrecursionlimit(self._recursion)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        taken = [each for each in self._signals if handler_of(each[0]) is not each[1]]
-        for number, handler in taken:
-            signal.signal(number, handler)
+        if [*map(handler_of, self._signals)] != self._handlers:
+            for number, handler in zip(self._signals, self._handlers, strict=True):
+                signal.signal(number, handler)
         _hold_back(signal.SIG_SETMASK, self._held_back)
         if _here() != self._place:
             os.fchdir(self._folder)
@@ -76,12 +75,15 @@ class Slate:
             os.environb.clear()
             os.environb.update(self._environment)
             time.tzset()
-        if locale.setlocale(locale.LC_ALL) != self._locale:
+        if _locale_now(locale.LC_ALL) != self._locale:
             locale.setlocale(locale.LC_ALL, self._locale)
 
     def _threads_left(self) -> bool:
         """Say whether a run's own threads go on. Libraries keep daemons, and executors theirs."""
-        new = set(threading.enumerate()) - self._threads
+        found = threading.enumerate()
+        if found == self._threads:
+            return False
+        new = set(found) - set(self._threads)
         if not new:
             return False
         module = sys.modules.get("concurrent.futures.thread")

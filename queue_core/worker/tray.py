@@ -40,7 +40,7 @@ class Tray:
         self.ended.append(finished(run, ending, report))
         self.can_wait &= is_safe
         child.end(run, report.seconds if report else 0.0)
-        if is_safe and not child.runs:
+        if is_safe and not (child.going or child.ahead):
             self._lead.took(child.lead, child.lead_seconds)
 
     def take(self) -> list[Finished]:
