@@ -38,10 +38,12 @@ class Claimer:
         self._places: Mapping[Lane, Place] = {}
         self._found: _Found | None = None
         self._probe_at = 0.0
+        self._fell_short = True
 
     def claim(self, conn: Connection, request: Request) -> list[Claimed]:
         """Claim what the request asks for, within its caps and the limits of its names."""
         self._take_over()
+        self._lanes.tries_dry = request.is_told
         taken = claim(
             conn,
             worker=self._worker,
@@ -54,6 +56,7 @@ class Claimer:
         )
         with self._lock:
             self._places = self._lanes.places()
+            self._fell_short = len(taken) < request.free
         return taken
 
     def forget(self) -> None:
@@ -61,8 +64,11 @@ class Claimer:
         self._lanes.forget()
 
     def probe(self, conn: Connection) -> None:
-        """Look behind the places of the last claim, for the next one."""
-        if time.monotonic() < self._probe_at:
+        """Look behind the places of the last claim, for the next one.
+
+        One that fell short has looked at all lanes itself, and so will the next that does.
+        """
+        if self._fell_short or time.monotonic() < self._probe_at:
             return
         with self._lock:
             places = self._places

@@ -134,6 +134,8 @@ class Clerk(threading.Thread):
             self._stumble(error)
             claims.broke_off = True
             done = False
+        else:
+            claims.is_heard = self._sleep.is_heard()
         finally:
             if requests:
                 self._tell(claims)

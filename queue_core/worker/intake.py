@@ -18,6 +18,8 @@ from queue_core.worker.outbox import BATCH
 from queue_core.worker.requests import Claims, Request
 
 POLL_SECONDS: Final = 0.5
+ASLEEP_SECONDS: Final = 1.5
+"""Between polls while we are told of jobs: those that nobody tells of are a person's, or late."""
 AGAIN_SECONDS: Final = 0.5
 """After a request that was not answered."""
 LOOKS: Final = (0.0, 0.003, 0.01, 0.03, 0.1)
@@ -40,6 +42,7 @@ class Intake:
         self._sleeps = options.notify and not once
         self._looks = 0
         self._again = False
+        self._is_told = False
         self._options = options
         self._once = once
         self._crew = crew
@@ -62,13 +65,15 @@ class Intake:
         used = Counter(run.claimed.queue for run in runs)
         in_hand = Counter(run.claimed.name for run in runs)
         sleeps = self._sleeps and self._looks > 0
+        is_told = self._is_told or not self._looks
+        self._is_told = False
         requests: list[Request] = []
         for shares in SHARES:
             free, offers = self._crew.free(shares), self._crew.offers.of(shares)
             if free and offers:
                 lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
                 queues = self._options.queues
-                requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps))
+                requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps, is_told))
         self.is_open = True
         self._clerk.ask(requests, self._take_ended())
 
@@ -89,6 +94,7 @@ class Intake:
         """Ask at once, or as soon as the request that is under way has been answered."""
         self._claim_at = 0.0
         self._again = self.is_open
+        self._is_told = True
         self._looks = min(self._looks, 1)
 
     def hand_on_if_due(self) -> None:
@@ -131,8 +137,7 @@ class Intake:
         if self._sleeps and not claims.broke_off and self._looks < len(LOOKS):
             self._looks += 1
             return LOOKS[self._looks - 1]
-        spread = random.uniform(0.75, 1.25)  # noqa: S311 - parts a crowd, guards nothing
-        return spread * (AGAIN_SECONDS if claims.broke_off else POLL_SECONDS)
+        return pause_after(claims)
 
     def _gathers(self) -> bool:
         """Say whether a request is on its way back, or more ends in a moment that may wait."""
@@ -153,3 +158,11 @@ class Intake:
         except FrameError:
             return not_begun(claimed, HUGE_BODY)
         return None if given else not_begun(claimed, Returned())
+
+
+def pause_after(claims: Claims) -> float:
+    """Return for how many seconds nothing is asked after an answer that brought nothing."""
+    spread = random.uniform(0.75, 1.25)  # noqa: S311 - parts a crowd, guards nothing
+    if claims.broke_off:
+        return spread * AGAIN_SECONDS
+    return spread * (ASLEEP_SECONDS if claims.is_heard else POLL_SECONDS)

@@ -18,9 +18,10 @@ from queue_core.worker import logs
 from queue_core.worker.burial import bury_dead, tell_recovered
 from queue_core.worker.claimer import Claimer
 from queue_core.worker.crew import Crew
-from queue_core.worker.heartbeat import Heartbeat
+from queue_core.worker.heartbeat import Heartbeat, beat_seconds
 from queue_core.worker.link import LOCKED, Link
 from queue_core.worker.requests import Connection
+from queue_core.worker.sleep import wake
 
 EVERY_SECONDS: Final = 1.0
 FIRST_PARTITIONS_SECONDS: Final = 30.0
@@ -65,6 +66,8 @@ class Maintenance(threading.Thread):
         self._draining = False
         self._said_draining = False
         self._partitions_at = time.monotonic() + FIRST_PARTITIONS_SECONDS
+        self._sweep_at = 0.0
+        self._sweeps = True
         self._seal_at = 0.0
         self._fold_at = 0.0
         self._troubled: set[str] = set()
@@ -86,10 +89,21 @@ class Maintenance(threading.Thread):
             self._fold_tallies,
         )
         while not self._over.is_set():
+            self._begin_round()
             for chore in chores:
                 self._do(chore)
             self._rest()
         self._link.close()
+
+    def _begin_round(self) -> None:
+        """Look for lost workers and their runs in this round if it is time to.
+
+        As often as workers beat: none is found to be lost much sooner by looking more often.
+        """
+        now = time.monotonic()
+        self._sweeps = now >= self._sweep_at
+        if self._sweeps:
+            self._sweep_at = now + beat_seconds(self._stale_after)
 
     def drain(self) -> None:
         """Have the worker's row say, with the next round, that it takes no more jobs."""
@@ -123,7 +137,10 @@ class Maintenance(threading.Thread):
 
     def _promote(self, conn: Connection) -> None:
         for _ in range(MOST_BATCHES):
-            if promotion.promote(conn, line=self._line) < promotion.BATCH:
+            moved = promotion.promote(conn, line=self._line)
+            if moved:
+                wake(conn)
+            if moved < promotion.BATCH:
                 return
 
     def _declare_handlers(self, conn: Connection) -> None:
@@ -140,8 +157,10 @@ class Maintenance(threading.Thread):
 
     def _tick_schedules(self, conn: Connection) -> None:
         self._tick_at = math.inf  # where it fails, the next round tries again
-        due_in = schedules.tick(conn, self._schedules()).due_in
-        self._tick_at = time.monotonic() + due_in
+        ticked = schedules.tick(conn, self._schedules())
+        self._tick_at = time.monotonic() + ticked.due_in
+        if ticked.enqueued:
+            wake(conn)
 
     def _archive_schedules(self, conn: Connection) -> None:
         if time.monotonic() >= self._archive_at:
@@ -152,18 +171,23 @@ class Maintenance(threading.Thread):
 
     def _bury_dead(self, conn: Connection) -> None:
         """Declare workers of this host lost whose process is gone, however fresh their beat."""
-        bury_dead(conn, self._worker, self._identity)
+        if self._sweeps:
+            bury_dead(conn, self._worker, self._identity)
 
     def _bury_stale(self, conn: Connection) -> None:
-        if self._heartbeat.may_judge():
+        if self._sweeps and self._heartbeat.may_judge():
             silent = fleet.bury_stale(conn, self._worker, self._stale_after)
             for worker in silent:
                 logs.warning("worker declared lost", lost=worker, why="it was not heard from")
 
     def _recover(self, conn: Connection) -> None:
+        if not self._sweeps:
+            return
         for _ in range(MOST_BATCHES):
             moved = recovery.recover(conn)
             tell_recovered(moved)
+            if any(each.state == "ready" for each in moved):
+                wake(conn)
             if len(moved) < recovery.BATCH:
                 return
 

@@ -18,7 +18,8 @@ class Request:
     `queues` maps queues to caps (None: no cap), empty for all queues. `used` counts the runs
     in hand by queue, `in_hand` by name, those claimed ahead included. `lead` is how many runs
     of names that are safe to repeat may be claimed for each slot whose run is such a one.
-    With `sleeps`, whoever enqueues from now on is to wake us, if this brings nothing.
+    With `sleeps`, whoever enqueues from now on is to wake us, if this brings nothing; `is_told`
+    says that somebody did.
     """
 
     free: int
@@ -28,6 +29,7 @@ class Request:
     in_hand: Mapping[str, int] = field(default_factory=dict[str, int])
     lead: int = 1
     sleeps: bool = False
+    is_told: bool = False
 
     def capacities(self) -> dict[str, int]:
         """Return how many more runs the names with a limit may have."""
@@ -71,10 +73,14 @@ class Request:
 
 @dataclass(slots=True)
 class Claims:
-    """What came of a request: the runs that are ours now, even where it broke off."""
+    """What came of a request: the runs that are ours now, even where it broke off.
+
+    `is_heard`: we listen, and whoever enqueues for now tells us.
+    """
 
     taken: list[Claimed] = field(default_factory=list[Claimed])
     broke_off: bool = False
+    is_heard: bool = False
 
 
 @dataclass(frozen=True, slots=True)

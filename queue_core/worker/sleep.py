@@ -14,6 +14,26 @@ KEY: Final = int(SLEEP)
 LISTEN: Final = "LISTEN countersign"
 
 
+WAKE = (
+    """
+SELECT CASE
+    WHEN pg_try_advisory_lock_shared("""
+    + SLEEP
+    + """)
+        THEN pg_advisory_unlock_shared("""
+    + SLEEP
+    + """)
+    ELSE pg_notify('countersign', '') IS NULL
+END
+"""
+)
+
+
+def wake(conn: Connection) -> None:
+    """Wake the workers that sleep, for jobs that are ready now and were not enqueued so."""
+    execute(conn, WAKE, {})
+
+
 class Sleep:
     """For the clerk's thread. Of several that sleep one holds the lock, and all are woken.
 
@@ -52,6 +72,10 @@ class Sleep:
             unlock(conn, KEY)
             self._is_shown = False
         return not self._is_pooled and len([*conn.notifies(timeout=0)]) > 0
+
+    def is_heard(self) -> bool:
+        """Say whether we listen, so that we hear of jobs that are enqueued for now."""
+        return self._conn is not None and not self._is_pooled and not self._conn.closed
 
     def line(self) -> int | None:
         """Return the file that can be read when we are woken."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 SECONDS = 8
-MOST_PER_SECOND = 20
+MOST_PER_SECOND = 6
 """Of one worker, all its connections together; each statement is a transaction when it is idle."""
 TAKEN = """
 SELECT clock_timestamp() AS at, xact_commit + xact_rollback AS transactions

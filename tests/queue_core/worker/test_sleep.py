@@ -7,9 +7,11 @@ import pytest
 
 from queue_core import NewJob, enqueue, enqueue_many
 from queue_core.clauses import SLEEP
+from queue_core.worker import intake
+from queue_core.worker.requests import Claims
 from tests.queue_core.worker.conftest import wait_for
 
-NO_POLL = {"intake.POLL_SECONDS": 3_600.0}
+NO_POLL = {"intake.POLL_SECONDS": 3_600.0, "intake.ASLEEP_SECONDS": 3_600.0}
 ASLEEP = f"""
 SELECT pid FROM pg_locks
 WHERE locktype = 'advisory' AND database = (
@@ -56,6 +58,18 @@ def test_it_sleeps_again_when_there_is_no_more(jobs, start_worker, asleep):
     for _ in range(3):
         wait_for(asleep)
         jobs.ended(jobs.add("sample.echo"), "completed")
+
+
+def test_a_worker_that_sleeps_is_woken_for_a_job_that_falls_due(jobs, start_worker, asleep):
+    start_worker(constants=NO_POLL)
+    wait_for(asleep)
+    later = jobs.add("sample.echo", delay=1.0)
+    jobs.ended(later, "completed")
+
+
+def test_who_is_told_of_jobs_polls_seldom_and_who_is_not_as_before():
+    assert intake.pause_after(Claims(is_heard=True)) > 2 * intake.POLL_SECONDS
+    assert intake.pause_after(Claims()) < 2 * intake.POLL_SECONDS
 
 
 def test_while_a_run_goes_on_nobody_is_told(jobs, start_worker, asleep, heard):
