@@ -15,8 +15,6 @@ from uuid import UUID
 FEWEST: Final = 16
 MOST: Final = 256
 """Lanes in one claim: as many as jobs are wanted, between these two."""
-MOST_DRY: Final = 8
-"""Lanes without jobs that are remembered through a look at all lanes."""
 TOLD: Final = 100
 """Jobs behind the place in one lane that are taken by their ids."""
 LEAST_QUOTA: Final = 4
@@ -75,8 +73,6 @@ class Lanes:
     """What one claimer remembers of its lanes. For one thread."""
 
     def __init__(self) -> None:
-        self.tries_dry = True
-        """Whether a claim tries lanes that were found dry before it looks at all of them."""
         self._places: dict[Lane, Place] = {}
         self._behind: dict[Lane, Sequence[UUID]] = {}
         self._dry: set[Lane] = set()
@@ -88,25 +84,17 @@ class Lanes:
         return time.monotonic() >= self._look_again_at
 
     def looked(self, heads: Sequence[Head], seconds: float) -> None:
-        """Remember these lanes, found in so many seconds, and a few that gave jobs and are dry.
-
-        The next job is likely to be one of theirs, and is claimed without another look.
-        """
-        found = {head.lane: head.place for head in heads}
-        dry = [lane for lane in self._places if lane not in found][:MOST_DRY]
-        self._places = found | {lane: self._places[lane] for lane in dry}
+        """Remember these lanes and no others, found in so many seconds."""
+        self._places = {head.lane: head.place for head in heads}
         self._behind = {}
-        self._dry = set(dry)
-        self._queue = [
-            _Entry(lane in self._dry, place, lane) for lane, place in self._places.items()
-        ]
+        self._dry = set()
+        self._queue = [_Entry(False, head.place, head.lane) for head in heads]
         heapq.heapify(self._queue)
         pause = LOOK_SHARE * max(0.0, seconds - QUICK)
         self._look_again_at = time.monotonic() + min(pause, LONGEST_PAUSE)
 
     def forget(self) -> None:
         """Forget everything: the next claim begins with a look at all lanes."""
-        self._places = {}
         self.looked((), 0.0)
 
     def places(self) -> dict[Lane, Place]:

@@ -43,7 +43,6 @@ class Claimer:
     def claim(self, conn: Connection, request: Request) -> list[Claimed]:
         """Claim what the request asks for, within its caps and the limits of its names."""
         self._take_over()
-        self._lanes.tries_dry = request.is_told
         taken = claim(
             conn,
             worker=self._worker,

@@ -42,7 +42,6 @@ class Intake:
         self._sleeps = options.notify and not once
         self._looks = 0
         self._again = False
-        self._is_told = False
         self._options = options
         self._once = once
         self._crew = crew
@@ -65,15 +64,13 @@ class Intake:
         used = Counter(run.claimed.queue for run in runs)
         in_hand = Counter(run.claimed.name for run in runs)
         sleeps = self._sleeps and self._looks > 0
-        is_told = self._is_told or not self._looks
-        self._is_told = False
         requests: list[Request] = []
         for shares in SHARES:
             free, offers = self._crew.free(shares), self._crew.offers.of(shares)
             if free and offers:
                 lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
                 queues = self._options.queues
-                requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps, is_told))
+                requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps))
         self.is_open = True
         self._clerk.ask(requests, self._take_ended())
 
@@ -94,7 +91,6 @@ class Intake:
         """Ask at once, or as soon as the request that is under way has been answered."""
         self._claim_at = 0.0
         self._again = self.is_open
-        self._is_told = True
         self._looks = min(self._looks, 1)
 
     def hand_on_if_due(self) -> None:

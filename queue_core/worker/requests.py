@@ -18,8 +18,7 @@ class Request:
     `queues` maps queues to caps (None: no cap), empty for all queues. `used` counts the runs
     in hand by queue, `in_hand` by name, those claimed ahead included. `lead` is how many runs
     of names that are safe to repeat may be claimed for each slot whose run is such a one.
-    With `sleeps`, whoever enqueues from now on is to wake us, if this brings nothing; `is_told`
-    says that somebody did.
+    With `sleeps`, whoever enqueues from now on is to wake us, if this brings nothing.
     """
 
     free: int
@@ -29,7 +28,6 @@ class Request:
     in_hand: Mapping[str, int] = field(default_factory=dict[str, int])
     lead: int = 1
     sleeps: bool = False
-    is_told: bool = False
 
     def capacities(self) -> dict[str, int]:
         """Return how many more runs the names with a limit may have."""

@@ -3,7 +3,7 @@
 import uuid
 from itertools import pairwise
 
-from queue_core.lanes import END, MOST, MOST_DRY, TOLD, Head, Lane, Lanes, Place, quotas
+from queue_core.lanes import END, MOST, TOLD, Head, Lane, Lanes, Place, quotas
 
 
 def lane(number: int) -> Lane:
@@ -92,17 +92,6 @@ def test_what_is_told_of_new_lanes_is_remembered_and_dry_ones_go_on() -> None:
     lanes.told(heads(1, 2), {})
     assert lanes.places() == dict(heads(1, 2))
     assert lanes.has_more(lambda each: each == lane(1))
-
-
-def test_a_few_lanes_that_gave_jobs_are_remembered_through_a_look_that_does_not_find_them() -> None:
-    lanes = looked(*range(20))
-    lanes.claimed(lanes.choose(any_lane, 20), heads(*range(20)), [])
-    lanes.looked(heads(30), 0.0)
-    assert len(lanes.places()) == 1 + MOST_DRY
-    assert not lanes.has_more(lambda each: each != lane(30))
-    assert next(iter(lanes.choose(any_lane, 1).starts)) == lane(30)
-    lanes.forget()
-    assert not lanes.places()
 
 
 def test_a_look_that_took_long_is_followed_by_a_pause_and_a_short_one_is_not() -> None:

@@ -70,9 +70,7 @@ class _Claim:
 
     def take_all(self) -> None:
         """Take from the lanes remembered; where they give too little, look at all lanes once."""
-        has_looked = not self._lanes.tries_dry and not self._lanes.has_more(self._is_open)
-        if has_looked and self._lanes.may_look():
-            self._look()
+        has_looked = False
         for _ in range(MOST_TRIES):
             choice = self._lanes.choose(self._is_open, self.left)
             took = self._take(choice) if choice.starts else 0

@@ -127,21 +127,6 @@ def test_a_claim_that_fell_short_has_looked_everywhere_and_needs_no_probe(desk) 
     desk.probe()
 
 
-def test_a_claim_that_nobody_told_of_jobs_looks_at_all_lanes_before_dry_ones(desk) -> None:
-    desk.takes(50)
-    better = enqueue(desk.conn, "mail.send", queue="other", priority=5).id
-    enqueue(desk.conn, "mail.send", queue="q")
-    assert desk.next() == better
-
-
-def test_a_claim_that_is_told_of_jobs_tries_the_lanes_that_gave_some(desk) -> None:
-    desk.takes(50)
-    enqueue(desk.conn, "mail.send", queue="other", priority=5)
-    job = enqueue(desk.conn, "mail.send", queue="q").id
-    (run,) = desk.claimer.claim(desk.conn, Request(1, NAMES, {}, {}, is_told=True))
-    assert run.id == job
-
-
 def test_what_a_frozen_claimer_held_is_claimed_after_it_let_go(desk, database) -> None:
     frozen = database.connect(autocommit=False)
     held = claim(frozen, worker=desk.worker, names=NAMES, count=5)
