@@ -1,7 +1,8 @@
 """What fits as the arguments of a job: a model made from its handler's signature."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, get_args
 
 from pydantic import (
@@ -45,6 +46,12 @@ def schema_of(function: Callable[..., object], name: str) -> type[BaseModel]:
     except Exception as error:
         message = f"job {name!r}: its parameters cannot be checked: {type(error).__name__}"
         raise DeclarationError(message) from error
+
+
+@cache
+def names_of(schema: type[BaseModel]) -> Sequence[tuple[str, str]]:
+    """Return a model's fields, each with the name that arguments have for it; asked at each run."""
+    return [(name, each.alias or name) for name, each in schema.model_fields.items()]
 
 
 def _refuse(value: object) -> object:

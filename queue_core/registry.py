@@ -2,15 +2,14 @@
 
 import difflib
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
 from typing import Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from queue_core.arguments import faults_of, schema_of
+from queue_core.arguments import faults_of, names_of, schema_of
 from queue_core.errors import ArgumentsError, DeclarationError, OptionError, UnknownNameError
 from queue_core.jobs import (
     MAX_ATTEMPTS,
@@ -62,16 +61,10 @@ class Handler:
         model = self._model(args)
         given = {
             said: cast("object", getattr(model, name))
-            for name, said in _fields(self.schema)
+            for name, said in names_of(self.schema)
             if said in args
         }
         return given | model.model_extra if model.model_extra else given
-
-
-@cache
-def _fields(schema: type[BaseModel]) -> Sequence[tuple[str, str]]:
-    """Return a model's fields, each with the name that arguments have for it; asked at each run."""
-    return [(name, each.alias or name) for name, each in schema.model_fields.items()]
 
     def encode(self, args: Mapping[str, object]) -> str:
         """Return the arguments as text, once it is known that they fit. Raises ArgumentsError."""
