@@ -59,10 +59,8 @@ class Handler:
         Raises ArgumentsError, which names each field that does not fit, without values.
         """
         model = self._model(args)
-        given = {
-            said: cast("object", getattr(model, name))
-            for name, said in names_of(self.schema)
-            if said in args
+        given: dict[str, object] = {
+            said: getattr(model, name) for name, said in names_of(self.schema) if said in args
         }
         return given | model.model_extra if model.model_extra else given
 
