@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
