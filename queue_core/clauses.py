@@ -47,7 +47,7 @@ RETURNING acts.id
 """
 """Ends a statement: one act for each row of `changed` (name): a queue, schedule or operator."""
 
-PLACED: Final[LiteralString] = """
+PLACED_NOW: Final[LiteralString] = """
 bodies AS (
     INSERT INTO countersign.jobs (id, name, queue, args, priority, attempts, time_limit, schedule)
     SELECT asked.id, asked.name, asked.queue, asked.args::jsonb, asked.priority, asked.attempts,
@@ -59,7 +59,13 @@ due AS (
     SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
     FROM asked
     WHERE asked.run_at <= now()
-),
+)
+"""
+"""A job for each row of `asked`, of which none is for later."""
+
+PLACED: Final[LiteralString] = (
+    PLACED_NOW
+    + """,
 later AS (
     INSERT INTO countersign.waiting (id, queue, name, rank, run_at, attempts_allowed)
     SELECT asked.id, asked.queue, asked.name, -asked.priority::integer, asked.run_at, asked.attempts
@@ -67,6 +73,7 @@ later AS (
     WHERE asked.run_at > now()
 )
 """
+)
 """A job for each row of `asked` (id, name, queue, args, priority, attempts, time_limit, schedule,
 run_at), due or not."""
 

@@ -42,11 +42,11 @@ def test_the_history_of_the_consoles_pages_is_sound_and_every_page_is_asked_for(
 
 def test_the_clients_statement_is_compared_with_the_same_that_wakes_nobody(database) -> None:
     owner = database.owner()
-    owner.execute(clients.ENQUEUE_ONE, clients.ONE_JOB)
+    owner.execute(clients.ENQUEUE_NOW, clients.ONE_JOB)
     owner.execute(clients.SILENT, clients.ONE_JOB)
 
     assert counts(owner).ready == 2
-    assert ("pg_notify" in clients.ENQUEUE_ONE, "pg_notify" in clients.SILENT) == (True, False)
+    assert ("pg_notify" in clients.ENQUEUE_NOW, "pg_notify" in clients.SILENT) == (True, False)
 
 
 def test_a_target_is_met_by_the_worst_of_its_lines_and_only_within_its_bounds() -> None:

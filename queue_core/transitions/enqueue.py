@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import Signature
-from queue_core.clauses import PLACED, SIGNED, WOKEN
+from queue_core.clauses import PLACED, PLACED_NOW, SIGNED, TOLD, WOKEN
 from queue_core.copying import copy_jobs, may_copy
 from queue_core.database import contention, rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
@@ -56,6 +56,16 @@ ORDER BY asked.position
 ENQUEUE: Final[LiteralString] = ASKED + PLACED + WOKEN + ANSWER
 # Arrays of one would have to be written, read and sorted for each job.
 ENQUEUE_ONE: Final[LiteralString] = ASKED_ONE + PLACED + WOKEN + ANSWER
+# A table that it may insert into costs a statement something though it gets no row; so does a join.
+ENQUEUE_NOW: Final[LiteralString] = (
+    ASKED_ONE
+    + PLACED_NOW
+    + "SELECT asked.id, ("
+    + TOLD
+    + """) AS told
+FROM asked
+"""
+)
 ENQUEUE_SIGNED = (
     ASKED_ONE
     + PLACED
@@ -72,9 +82,10 @@ changed AS (
 
 @dataclass(frozen=True, slots=True)
 class _Created:
-    """A row of ENQUEUE."""
+    """A row of ENQUEUE, or of ENQUEUE_NOW: whether somebody was told is nobody's business."""
 
     id: UUID
+    told: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +132,9 @@ def enqueue(  # noqa: PLR0913 - a job's options, each with its default
         time_limit=time_limit,
     )
     asked = _asked(handler, new)
+    statement = ENQUEUE_ONE if delay or run_at else ENQUEUE_NOW
     with contention(), _refusals(new.name):
-        (made,) = rows(conn, ENQUEUE_ONE, asked._asdict(), _Created)
+        (made,) = rows(conn, statement, asked._asdict(), _Created)
     return Enqueued(made.id, created=True)
 
 
