@@ -12,18 +12,12 @@ from queue_core.database import LOCK_STATES, connect
 from queue_core.errors import ContendedError, DatabaseAwayError
 
 APPLICATION: Final = "countersign worker"
-CHORES: Final = (
+BUSY: Final = (
     "-c plan_cache_mode=force_custom_plan "
     "-c idle_in_transaction_session_timeout=5s -c lock_timeout=200ms"
 )
 """Plans are made anew each time, since those of empty tables are wrong for full ones; and the
 worker's patience with locks ends before a deadlock is looked for, so that operators win."""
-BUSY: Final = (
-    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off "
-    "-c idle_in_transaction_session_timeout=5s -c lock_timeout=200ms"
-)
-"""For the claim and the ends of runs: to plan them costs a third of what they take. The plans that
-are kept were made of empty tables, perhaps, and go by the indexes all the same."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 10.0
 _NOTICE_DEAD_PEERS: Final = {

@@ -23,7 +23,7 @@ from queue_core.worker.force import STOP_SECONDS
 from queue_core.worker.guard import boottime
 from queue_core.worker.heartbeat import Beat, Heartbeat, Stops, beat_seconds
 from queue_core.worker.intake import Intake
-from queue_core.worker.link import APPLICATION, BUSY, CHORES, Link
+from queue_core.worker.link import APPLICATION, BUSY, Link
 from queue_core.worker.maintenance import Maintenance
 from queue_core.worker.options import WorkerOptions
 from queue_core.worker.requests import Claims, Connection, Woken
@@ -62,7 +62,7 @@ class Supervisor:
         self._has_compared = False
         self._slots = self._crew.slots()
         identity = processes.identity(options, self._slots)
-        with connect(options.url, name=APPLICATION, options=CHORES) as conn:
+        with connect(options.url, name=APPLICATION, options=BUSY) as conn:
             registered = boottime()
             self._worker = fleet.register(conn, identity)
             succeed(conn, self._worker, identity)
@@ -81,7 +81,7 @@ class Supervisor:
         )
         self._intake = Intake(options, self._crew, self._clerk, once=once)
         self._maintenance = Maintenance(
-            Link(options.url, CHORES),
+            Link(options.url, BUSY),
             self._worker,
             identity,
             options.stale_after,

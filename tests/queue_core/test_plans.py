@@ -41,7 +41,7 @@ from queue_core.transitions.give_back import give_back
 from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.stop import stop
-from queue_core.worker.link import BUSY, CHORES
+from queue_core.worker.link import BUSY
 from tests.databases import Database, Pool
 
 # One process fills the tables once.
@@ -55,7 +55,6 @@ LARGE = 1_000
 BATCH = 64
 MANY = 1_000
 BUFFERS_PER_JOB = 40
-ROWS_PER_JOB = 5
 SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "seen_in_test"}
 LIVE, GONE = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -191,18 +190,15 @@ MARKING = [
     (reveal, "ready"),
     (reveal, "ended"),
 ]
-CLERKS = ("claim", "complete", "fail", "crash", "defer", "stop", "give back", "dispute")
-"""How the names begin of what the clerk does."""
 OFTEN = 7
 """How often a statement is run before Postgres may keep a plan for all of its parameters."""
 
 
 @dataclass
 class Loaded:
-    """Maintenance's and a clerk's connection that found all tables empty, and one to look with."""
+    """A worker's connection that found all tables empty, one to look with, and when they filled."""
 
     conn: psycopg.Connection[DictRow]
-    clerk: psycopg.Connection[DictRow]
     owner: psycopg.Connection[Any]
     filled_at: datetime
 
@@ -239,27 +235,22 @@ def loaded(shared_database: Any) -> Iterator[Loaded]:
     for row in owner.execute(QUIET).fetchall():
         owner.execute(row["format"])
     owner.execute("ANALYZE")
-
-    def connect(options: str) -> psycopg.Connection[DictRow]:
-        return psycopg.Connection[DictRow].connect(
-            shared_database.url,
-            options=f"{options} -c idle_in_transaction_session_timeout=0",
-            autocommit=True,
-            prepare_threshold=0,
-            row_factory=dict_row,
-        )
-
-    with connect(CHORES) as conn, connect(BUSY) as clerk:
+    connect = psycopg.Connection[DictRow].connect
+    with connect(
+        shared_database.url,
+        options=f"{BUSY} -c idle_in_transaction_session_timeout=0",
+        autocommit=True,
+        prepare_threshold=0,
+        row_factory=dict_row,
+    ) as conn:
         for _ in range(OFTEN):
-            for verb, (_, call) in VERBS.items():
+            for _, call in VERBS.values():
                 call(conn, [uuid.uuid4()])
-                if verb.startswith(CLERKS):
-                    call(clerk, [uuid.uuid4()])
             claim(conn, worker=LIVE, names=NAMES, count=1, lanes=remembered())
         (now,) = owner.execute("SELECT clock_timestamp() AS now").fetchall()
         for statement in FILL:
             owner.execute(statement, SIZES)
-        yield Loaded(conn, clerk, owner, now["now"])
+        yield Loaded(conn, owner, now["now"])
 
 
 SEQUENTIAL = """
@@ -269,7 +260,6 @@ WHERE pg_stat_xact_user_tables.seq_tup_read > %(large)s
 """
 PREPARED = """
 SELECT pg_prepared_statements.statement, pg_prepared_statements.generic_plans AS generic,
-    pg_prepared_statements.custom_plans AS custom,
     pg_prepared_statements.prepare_time < %(filled_at)s AS on_empty_tables
 FROM pg_prepared_statements
 WHERE pg_prepared_statements.statement LIKE '%%countersign.%%'
@@ -292,37 +282,6 @@ def test_verbs_prepared_on_empty_tables_read_no_full_one_from_end_to_end(loaded:
     assert len(prepared) == 15  # thirteen verbs, and the looks at lanes and for where jobs stand
     for each in prepared:
         assert (each["generic"], each["on_empty_tables"]) == (0, True), each["statement"]
-
-
-FETCHED = """
-SELECT sum(pg_stat_xact_user_tables.idx_tup_fetch)::integer AS rows
-FROM pg_stat_xact_user_tables
-"""
-
-
-def test_plans_that_a_clerk_keeps_fetch_so_many_rows_a_job_and_no_more(loaded: Loaded) -> None:
-    """Also those that were made when all tables were empty, for whatever parameters."""
-    conn = loaded.clerk
-
-    def looked_at() -> int:
-        (found,) = conn.execute(FETCHED, prepare=False).fetchall()
-        return found["rows"]
-
-    for verb in (verb for verb in VERBS if verb.startswith(CLERKS)):
-        place, call = VERBS[verb]
-        for number in (BATCH, 1):
-            ids = loaded.some(place, number)
-            with conn.transaction():
-                before = looked_at()
-                moved = call(conn, ids)
-                fetched = looked_at() - before
-                found = conn.execute(SEQUENTIAL, {"large": LARGE}, prepare=False).fetchall()
-            assert len(moved) == number, verb
-            assert found == [], (verb, number)
-            assert fetched <= ROWS_PER_JOB * (1 + number), (verb, number)
-    parameters = {"filled_at": loaded.filled_at}
-    for each in conn.execute(PREPARED, parameters, prepare=False).fetchall():
-        assert (each["custom"], each["on_empty_tables"]) == (0, True), each["statement"]
 
 
 def pages(node: dict[str, Any]) -> int:
