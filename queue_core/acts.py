@@ -14,6 +14,7 @@ from queue_core.database import rows
 from queue_core.errors import ContendedError, OptionError, TransitionRefusedError
 from queue_core.queries.places import Place, locate
 from queue_core.states import MARKS, MOVES, NEED_BODY, Act, State, kind_of
+from queue_core.waking import wake
 
 Why = Literal["not_found", "wrong_state", "moved_on", "already_asked"]
 Seen = Mapping[UUID, tuple[str, int]]
@@ -147,7 +148,14 @@ def perform(  # noqa: PLR0917 - called by the acts alone
     ContendedError, with nothing written, for a job that slips 20 times, and as `whole` does.
     """
     asked = _asked(ids, seen or {})
-    done = whole(conn, lambda: _performed(conn, verb, statement, sorted(asked), signature, seen))
+
+    def act() -> dict[UUID, ActOutcome]:
+        done = _performed(conn, verb, statement, sorted(asked), signature, seen)
+        if any(each.applied and each.state == "ready" for each in done.values()):
+            wake(conn)
+        return done
+
+    done = whole(conn, act)
     return [done[job_id] for job_id in asked]
 
 

@@ -2,6 +2,8 @@
 
 from typing import Final, LiteralString
 
+from queue_core.waking import TOLD
+
 WANTED: Final[LiteralString] = """
 WITH wanted AS (
     SELECT wanted.id, wanted.seen_state, wanted.seen_attempt
@@ -76,25 +78,6 @@ later AS (
 )
 """A job for each row of `asked` (id, name, queue, args, priority, attempts, time_limit, schedule,
 run_at), due or not."""
-
-SLEEP: Final[LiteralString] = "32488805071086962"
-"""The advisory lock of a worker that sleeps: `sleeper` in bytes."""
-
-TOLD: Final[LiteralString] = (
-    """
-    -- Held only for the moment: who sleeps has it exclusively, and then nobody here gets it.
-    SELECT CASE
-        WHEN pg_try_advisory_lock_shared("""
-    + SLEEP
-    + """)
-            THEN pg_advisory_unlock_shared("""
-    + SLEEP
-    + """)
-        ELSE pg_notify('countersign', '') IS NULL
-    END AS told
-"""
-)
-"""Wakes the workers that sleep, when the transaction commits."""
 
 WOKEN: Final[LiteralString] = (
     """,

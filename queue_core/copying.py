@@ -10,9 +10,9 @@ from uuid import UUID
 import psycopg
 from psycopg import pq
 
-from queue_core.clauses import TOLD
-from queue_core.database import copy_in, rows, value
+from queue_core.database import copy_in, rows
 from queue_core.jobs import Asked
+from queue_core.waking import wake
 
 ROWS_AT_ONCE: Final = 1_000
 """Sent together: the server reads them while the next are written out."""
@@ -65,7 +65,7 @@ def copy_jobs(conn: psycopg.Connection[object], asked: Sequence[Asked]) -> list[
     due = [place for place in places if place.run_at <= now]
     if due:
         copy_in(conn, READY, _in_parts(map(_line, due)))
-        value(conn, TOLD, {})
+        wake(conn)
     if len(due) < len(places):
         copy_in(
             conn, WAITING, _in_parts(map(_line, (each for each in places if each.run_at > now)))

@@ -77,6 +77,8 @@ def server() -> Iterator[embedded.Server]:
         with psycopg.connect(started.owner_url, autocommit=True) as owner:
             # Nobody pulls the plug here, and a database of a test's own costs a dozen syncs.
             owner.execute("ALTER SYSTEM SET fsync = off")
+            # Databases are lent again: what it would clear away, and find out, is of other tests.
+            owner.execute("ALTER SYSTEM SET autovacuum = off")
             owner.execute("SELECT pg_reload_conf()")
         with ExitStack() as stack:
             if THROUGH_POOLER:

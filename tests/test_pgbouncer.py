@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from queue_core import Client, migrate
-from queue_core.clauses import SLEEP
 from queue_core.database import connect, value
 from queue_core.errors import SchemaError
 from queue_core.poolers import is_pooled
+from queue_core.waking import SLEEP
 from queue_core.worker.link import BUSY
 from tests.conftest import THROUGH_POOLER
 from tests.pooler import PGBOUNCER, passed_through_it, pooler

@@ -10,12 +10,13 @@ from uuid import UUID
 import psycopg
 
 from queue_core.acts import Signature
-from queue_core.clauses import PLACED, PLACED_NOW, SIGNED, TOLD, WOKEN
+from queue_core.clauses import PLACED, PLACED_NOW, SIGNED, WOKEN
 from queue_core.copying import copy_jobs, may_copy
 from queue_core.database import contention, rows, transaction
 from queue_core.errors import ArgumentsError, SchemaError
 from queue_core.jobs import Asked, Enqueued, NewJob
 from queue_core.registry import Handler, find
+from queue_core.waking import TOLD
 
 MOST_PER_STATEMENT: Final = 1_000
 

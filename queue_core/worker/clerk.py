@@ -136,6 +136,8 @@ class Clerk(threading.Thread):
             done = False
         else:
             claims.is_heard = self._sleep.is_heard()
+            if requests and not claims.taken:
+                claims.naps = self._sleep.nap_if_disturbed()
         finally:
             if requests:
                 self._tell(claims)

@@ -16,6 +16,7 @@ from queue_core.worker.frames import FrameError
 from queue_core.worker.options import WorkerOptions
 from queue_core.worker.outbox import BATCH
 from queue_core.worker.requests import Claims, Request
+from queue_core.worker.sleep import NAP_SECONDS
 
 POLL_SECONDS: Final = 0.5
 ASLEEP_SECONDS: Final = 1.5
@@ -47,6 +48,7 @@ class Intake:
         self._crew = crew
         self._clerk = clerk
         self._claim_at = 0.0
+        self._nap_until = 0.0
         self._hand_on_at = math.inf
         self.is_open = False
         """Whether runs may be ours by now of which we have not heard."""
@@ -89,7 +91,7 @@ class Intake:
 
     def look_again(self) -> None:
         """Ask at once, or as soon as the request that is under way has been answered."""
-        self._claim_at = 0.0
+        self._claim_at = self._nap_until
         self._again = self.is_open
         self._looks = min(self._looks, 1)
 
@@ -125,6 +127,10 @@ class Intake:
     def _pause(self, claims: Claims) -> float:
         """Return for how many seconds nothing is asked after this answer."""
         again, self._again = self._again, False
+        if claims.naps:
+            self._looks = 1
+            self._nap_until = time.monotonic() + NAP_SECONDS
+            return NAP_SECONDS
         if claims.taken:
             self._looks = 0
             return 0.0

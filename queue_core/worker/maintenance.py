@@ -14,6 +14,7 @@ from queue_core.migrate import MAKE_PARTITIONS
 from queue_core.tallies import fold
 from queue_core.transitions import promote as promotion
 from queue_core.transitions import recover as recovery
+from queue_core.waking import wake
 from queue_core.worker import logs
 from queue_core.worker.burial import bury_dead, tell_recovered
 from queue_core.worker.claimer import Claimer
@@ -21,7 +22,6 @@ from queue_core.worker.crew import Crew
 from queue_core.worker.heartbeat import Heartbeat, beat_seconds
 from queue_core.worker.link import LOCKED, Link
 from queue_core.worker.requests import Connection
-from queue_core.worker.sleep import wake
 
 EVERY_SECONDS: Final = 1.0
 FIRST_PARTITIONS_SECONDS: Final = 30.0

@@ -73,12 +73,14 @@ class Request:
 class Claims:
     """What came of a request: the runs that are ours now, even where it broke off.
 
-    `is_heard`: we listen, and whoever enqueues for now tells us.
+    `is_heard`: we listen, and whoever enqueues for now tells us. `naps`: for a moment nobody
+    does, since we were told over and over of jobs that were for others.
     """
 
     taken: list[Claimed] = field(default_factory=list[Claimed])
     broke_off: bool = False
     is_heard: bool = False
+    naps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

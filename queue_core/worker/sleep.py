@@ -3,35 +3,20 @@
 Commits that notify queue up behind one lock of the server's, so nobody is told while all work.
 """
 
+import time
 from typing import Final
 
-from queue_core.clauses import SLEEP
 from queue_core.database import execute, try_lock, unlock
 from queue_core.poolers import is_pooled
+from queue_core.waking import SLEEP
 from queue_core.worker.requests import Connection
 
 KEY: Final = int(SLEEP)
 LISTEN: Final = "LISTEN countersign"
-
-
-WAKE = (
-    """
-SELECT CASE
-    WHEN pg_try_advisory_lock_shared("""
-    + SLEEP
-    + """)
-        THEN pg_advisory_unlock_shared("""
-    + SLEEP
-    + """)
-    ELSE pg_notify('countersign', '') IS NULL
-END
-"""
-)
-
-
-def wake(conn: Connection) -> None:
-    """Wake the workers that sleep, for jobs that are ready now and were not enqueued so."""
-    execute(conn, WAKE, {})
+NAP_SECONDS: Final = 0.1
+"""How long who was woken in vain over and over is not shown to sleep: so long nobody is held up."""
+IN_VAIN: Final = 3
+"""Times woken for jobs that were for others, each within a second of the last, before a nap."""
 
 
 class Sleep:
@@ -45,6 +30,9 @@ class Sleep:
         self._is_pooled = False
         self._is_shown = False
         self._is_over = False
+        self._woken = 0
+        self._woken_at = 0.0
+        self._nap_until = 0.0
 
     def fall(self, conn: Connection) -> None:
         """Have ourselves woken from now on; who has not yet seen that we sleep wakes nobody."""
@@ -55,12 +43,27 @@ class Sleep:
             if not self._is_pooled:
                 execute(conn, LISTEN, {})
             self._conn = conn
-        if not (self._is_shown or self._is_pooled):
+        naps = time.monotonic() < self._nap_until
+        if not (self._is_shown or self._is_pooled or naps):
             self._is_shown = try_lock(conn, KEY)
 
     def end(self) -> None:
         """Note that there is work; others are told with the next `heard`."""
         self._is_over = True
+        self._woken = 0
+
+    def nap_if_disturbed(self) -> bool:
+        """Stop being shown for a moment if we are woken over and over for the jobs of others.
+
+        Each commit that wakes us waits for all others that do. Says whether it is so.
+        """
+        now = time.monotonic()
+        is_new = self._woken_at > self._nap_until
+        if self._woken < IN_VAIN or not is_new or now > self._woken_at + 1:
+            return False
+        self._nap_until = now + NAP_SECONDS
+        self._is_over = True
+        return True
 
     def heard(self) -> bool:
         """Say whether somebody woke us since the last time. Raises where the connection is lost."""
@@ -71,7 +74,12 @@ class Sleep:
         if self._is_over and self._is_shown:
             unlock(conn, KEY)
             self._is_shown = False
-        return not self._is_pooled and len([*conn.notifies(timeout=0)]) > 0
+        if self._is_pooled or not [*conn.notifies(timeout=0)]:
+            return False
+        now = time.monotonic()
+        self._woken = self._woken + 1 if now < self._woken_at + 1 else 1
+        self._woken_at = now
+        return True
 
     def is_heard(self) -> bool:
         """Say whether we listen, so that we hear of jobs that are enqueued for now."""

@@ -14,9 +14,8 @@ from queue_core.registry import _REGISTRIES  # pyright: ignore[reportPrivateUsag
 from queue_core.states import MARKS, MOVES
 from tests.queue_core.model import machine
 
-QUARTER = 500
-QUARTERS = 4 if "CI" in os.environ else 1
-"""Two thousand examples where it is decided what lands; elsewhere five hundred, each time new."""
+QUARTER, QUARTERS = (500, 4) if "CI" in os.environ else (250, 1)
+"""Two thousand examples where it is decided what lands; elsewhere 250, each time new."""
 SHRINKS = [Phase.shrink] if "SHRINK" in os.environ else []
 """Making what fails small takes minutes: SHRINK=1 asks for it, once somebody will read it."""
 

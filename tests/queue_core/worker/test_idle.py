@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 SECONDS = 8
 MOST_PER_SECOND = 6
 """Of one worker, all its connections together; each statement is a transaction when it is idle."""
@@ -10,6 +12,11 @@ SELECT clock_timestamp() AS at, xact_commit + xact_rollback AS transactions
 FROM pg_stat_database
 WHERE datname = current_database()
 """
+
+
+@pytest.fixture
+def database(new_database: Any) -> Any:
+    return new_database
 
 
 def test_case_83_an_idle_worker_asks_little_of_its_database(database, start_worker) -> None:

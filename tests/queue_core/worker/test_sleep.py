@@ -1,12 +1,13 @@
 """Sleep: a worker without jobs is woken by whoever enqueues one, and by nobody else."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from queue_core import NewJob, enqueue, enqueue_many
-from queue_core.clauses import SLEEP
+from queue_core import NewJob, enqueue, enqueue_many, release, retry
+from queue_core.waking import SLEEP
 from queue_core.worker import intake
 from queue_core.worker.requests import Claims
 from tests.queue_core.worker.conftest import wait_for
@@ -113,6 +114,40 @@ def test_without_notify_it_is_not_shown_to_sleep_and_finds_jobs_all_the_same(
     assert not asleep()
     jobs.ended(jobs.add("sample.echo"), "completed")
     assert not asleep()
+    assert heard() == 0
+
+
+def test_who_is_woken_for_others_over_and_over_holds_nobody_up(jobs, start_worker, asleep):
+    start_worker(queues={"quiet": None}, constants=NO_POLL | {"sleep.NAP_SECONDS": 3_600.0})
+    wait_for(asleep)
+    for _ in range(20):
+        jobs.add("sample.echo", queue="busy")
+        time.sleep(0.05)
+    wait_for(lambda: not asleep())
+
+
+def test_after_a_nap_it_is_woken_again_and_finds_what_came_meanwhile(jobs, start_worker, asleep):
+    start_worker(queues={"quiet": None}, constants=NO_POLL)
+    wait_for(asleep)
+    for _ in range(20):
+        jobs.add("sample.echo", queue="busy")
+        time.sleep(0.02)
+    wanted = jobs.add("sample.echo", queue="quiet")
+    jobs.add("sample.echo", queue="busy")
+    jobs.ended(wanted, "completed")
+    wait_for(asleep)
+    jobs.ended(jobs.add("sample.echo", queue="quiet"), "completed")
+
+
+def test_a_retry_and_a_release_wake_whoever_sleeps(database, registry, job_in, sleeper, heard):
+    conn = database.connect()
+    failed, lost = job_in(conn, "failed"), job_in(conn, "needs_review")
+    heard()
+    retry(conn, [failed.id], by="ops:alice", reason="fixed_upstream")
+    assert heard() == 1
+    release(conn, [lost.id], by="ops:alice", reason="fixed_upstream")
+    assert heard() == 1
+    retry(conn, [failed.id], by="ops:alice", reason="fixed_upstream")
     assert heard() == 0
 
 
