@@ -6,7 +6,7 @@ import pytest
 
 SECONDS = 8
 MOST_PER_SECOND = 6
-"""Of one worker, all its connections together; each statement is a transaction when it is idle."""
+"""Of one worker at the settings that it comes with; idle, each statement is a transaction."""
 TAKEN = """
 SELECT clock_timestamp() AS at, xact_commit + xact_rollback AS transactions
 FROM pg_stat_database
@@ -21,7 +21,7 @@ def database(new_database: Any) -> Any:
 
 def test_case_83_an_idle_worker_asks_little_of_its_database(database, start_worker) -> None:
     watch: Any = database.owner()
-    start_worker().id()
+    start_worker(stale_after=60.0).id()
     watch.execute("SELECT pg_sleep(4)")  # its first round of chores is not idling
     (before,) = watch.execute(TAKEN).fetchall()
     watch.execute("SELECT pg_sleep(%s)", [SECONDS])
