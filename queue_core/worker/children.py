@@ -146,13 +146,17 @@ class Child:
         """Whether it has yet to take what was said to it."""
         return bool(self._unsent)
 
-    def give(self, run: RunInHand, frame: bytes) -> None:
-        """Hand over a run with the next `send`: it begins when all that it has are over."""
+    def give(self, run: RunInHand, frame: bytes, *, goes_on: bool = False) -> None:
+        """Hand over a run with the next `send`: it begins when all that it has are over.
+
+        If that is at once a lead begins with it, unless the last one `goes_on`.
+        """
         self._unsent += frame
         if len(self.going) >= self.slots:
             self.ahead.append(run)
-        else:
-            self._begin(run)
+            return
+        self._begin(run)
+        if not goes_on:
             self.lead = 0
             self.lead_seconds = 0.0
             self.lead_began = time.monotonic()

@@ -16,7 +16,7 @@ from queue_core.worker.books import Key, RunInHand
 from queue_core.worker.children import Child
 from queue_core.worker.frames import FrameError
 from queue_core.worker.guard import boottime
-from queue_core.worker.lead import Lead
+from queue_core.worker.lead import PORTION, Lead
 from queue_core.worker.lines import Lines
 from queue_core.worker.messages import (
     RECALL,
@@ -33,8 +33,7 @@ from queue_core.worker.roster import Roster
 from queue_core.worker.tray import Tray
 from queue_core.worker.verdicts import CLAIM_TAKEN, HUNG_UP, NO_MESSAGE
 
-HANG_UP_SECONDS: Final = 0.25
-"""How long a child may live on after it closed its line."""
+HANG_UP_SECONDS: Final = 0.25  # how long a child may live on after it closed its line
 REAP_SECONDS: Final = 5.0
 
 
@@ -87,7 +86,11 @@ class Crew:
 
     def lead(self) -> int:
         """Return how many runs that are safe to repeat a child is given at once."""
-        return self._lead.size
+        return min(self._lead.size, PORTION)
+
+    def portion(self) -> int:
+        """Return how many more such runs are to be brought to children that work on theirs."""
+        return self._lead.portion(self._children, self.offers)
 
     def is_ahead(self) -> bool:
         """Say whether a child has runs that have not begun."""
@@ -97,18 +100,17 @@ class Crew:
         """Return the runs that children have, begun or not."""
         return {run.key: run for child in self._children for run in child.runs}
 
-    def give(self, claimed: Claimed) -> bool:
-        """Hand a run to a child, to be told by `send`; False where no child may have it.
+    def give(self, claimed: Claimed, *, goes_on: bool = False) -> bool:
+        """Hand a run to a child, to be told by `send`; False where none may have it.
 
-        FrameError if it is too large.
+        With `goes_on` it is of a lead that may be over by now. FrameError if it is too large.
         """
-        frame = job_frame(claimed)
-        child = self._roster.with_a_free_slot(claimed, self.offers)
+        frame, child = job_frame(claimed), self._roster.with_a_free_slot(claimed, self.offers)
         child = child or self._lead.behind(self._children, claimed.name, self.offers)
-        if child is None:
-            return False
-        child.give(RunInHand(claimed, child.pid, boottime()), frame)
-        return True
+        if child:
+            on = goes_on and self._lead.is_of_late(child)
+            child.give(RunInHand(claimed, child.pid, boottime()), frame, goes_on=on)
+        return child is not None
 
     def send(self) -> None:
         """Tell the children of the runs that they were given."""

@@ -4,6 +4,7 @@ import math
 import random
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from queue_core.outcomes import Unreadable
@@ -48,6 +49,8 @@ class Intake:
         self._crew = crew
         self._clerk = clerk
         self._claim_at = 0.0
+        self._portion_at = math.inf if once else 0.0
+        self._is_for_slots = True
         self._nap_until = 0.0
         self._hand_on_at = math.inf
         self.is_open = False
@@ -59,27 +62,40 @@ class Intake:
 
     def ask_if_due(self) -> None:
         """Ask for as many runs as could begin at once: claimed means started."""
-        is_due = time.monotonic() >= self._claim_at
-        if self.is_open or self.is_closed or not (is_due and self._has_room()):
+        if self.is_open or self.is_closed or time.monotonic() < self._next_claim():
             return
         runs = self._crew.in_hand().values()
         used = Counter(run.claimed.queue for run in runs)
         in_hand = Counter(run.claimed.name for run in runs)
-        sleeps = self._sleeps and self._looks > 0
+        requests = self._for_slots(used, in_hand)
+        self._is_for_slots = bool(requests)
+        if portion := self._portion():
+            safe = self._crew.offers.safe()
+            requests.append(Request(portion, safe, self._options.queues, used, in_hand))
+        if requests:
+            self.is_open = True
+            self._clerk.ask(requests, self._take_ended())
+
+    def _for_slots(self, used: Mapping[str, int], in_hand: Mapping[str, int]) -> list[Request]:
         requests: list[Request] = []
+        if time.monotonic() < self._claim_at:
+            return requests
+        sleeps = self._sleeps and self._looks > 0
         for shares in SHARES:
             free, offers = self._crew.free(shares), self._crew.offers.of(shares)
             if free and offers:
                 lead = 1 if self._once else min(self._crew.lead(), max(1, MOST_CLAIMED // free))
                 queues = self._options.queues
                 requests.append(Request(free, offers, queues, used, in_hand, lead, sleeps))
-        self.is_open = True
-        self._clerk.ask(requests, self._take_ended())
+        return requests
 
     def begin(self, claims: Claims) -> None:
         """Start what was claimed, and look for more at once if there was anything."""
         self.is_open = False
-        self._claim_at = time.monotonic() + self._pause(claims)
+        if not claims.taken:
+            self._portion_at = time.monotonic() + POLL_SECONDS
+        if self._is_for_slots or claims.taken:
+            self._claim_at = time.monotonic() + self._pause(claims)
         not_given = [each for claimed in claims.taken if (each := self._give(claimed))]
         self._crew.send()
         if not_given:
@@ -117,8 +133,14 @@ class Intake:
 
     def next_act(self) -> float:
         """Return when there is something to do, on the monotonic clock."""
-        claim_at = math.inf if self.is_open or not self._has_room() else self._claim_at
-        return min(claim_at, self._hand_on_at)
+        return min(math.inf if self.is_open else self._next_claim(), self._hand_on_at)
+
+    def _next_claim(self) -> float:
+        slots_at = self._claim_at if self._has_room() else math.inf
+        return min(slots_at, self._portion_at if self._crew.portion() else math.inf)
+
+    def _portion(self) -> int:
+        return self._crew.portion() if time.monotonic() >= self._portion_at else 0
 
     def _has_room(self) -> bool:
         """Say whether a run of any sort could begin now."""
@@ -156,7 +178,7 @@ class Intake:
         if claimed.args is None:
             return not_begun(claimed, GONE_BODY)
         try:
-            given = self._crew.give(claimed)
+            given = self._crew.give(claimed, goes_on=not self._is_for_slots)
         except FrameError:
             return not_begun(claimed, HUGE_BODY)
         return None if given else not_begun(claimed, Returned())

@@ -48,6 +48,10 @@ class Offers:
         """Return the names whose runs share so."""
         return self._by_shares.get(shares, [])
 
+    def safe(self) -> list[Claimable]:
+        """Return the names whose runs may wait for a slot."""
+        return [offer for offer in self.names if offer.safe_to_repeat]
+
     def has(self, name: str) -> bool:
         """Say whether a name is still offered, for what was claimed a while ago."""
         return name in self._shares

@@ -2,11 +2,22 @@
 
 import os
 import signal
+import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from queue_core import cancel, fleet
-from queue_core.worker.lead import FIRST, LEAD_SECONDS, MOST, Lead
+from queue_core import NewJob, cancel, enqueue_many, fleet
+from queue_core.worker.children import Child
+from queue_core.worker.lead import (
+    FIRST,
+    LEAD_SECONDS,
+    LONGEST_SECONDS,
+    MOST,
+    PORTION,
+    Lead,
+)
 from tests.queue_core.worker.conftest import is_alive, wait_for
 
 FOR_LONG = {"lead.LONGEST_SECONDS": 60.0}
@@ -15,6 +26,11 @@ FOR_LONG = {"lead.LONGEST_SECONDS": 60.0}
 
 def running(jobs) -> int:
     row = jobs.conn.execute("SELECT count(*) AS n FROM countersign.running").fetchone()
+    return row["n"]
+
+
+def completed(jobs) -> int:
+    row = jobs.conn.execute("SELECT count(*) AS n FROM countersign.ended").fetchone()
     return row["n"]
 
 
@@ -204,6 +220,59 @@ def test_a_lead_grows_with_quick_runs_and_shrinks_with_slow_ones():
     assert lead.size == 1
     lead.took(1, 0.001)
     assert lead.size == 2
+
+
+class Stub:
+    """A child as a lead sees it: so many runs ended since it was idle, so many wait."""
+
+    def __init__(self, *, ended: int, waiting: int, began: float = 0.0) -> None:
+        self.lead, self.ahead = ended, [None] * waiting
+        self.lead_began = time.monotonic() - began
+        self.takes_more = True
+        self.run = SimpleNamespace(claimed=SimpleNamespace(name="safe"))
+
+
+SAFE: Any = SimpleNamespace(is_safe=lambda name: name == "safe")
+
+
+def portion(size: int, *children: Any) -> int:
+    lead = Lead()
+    lead.size = size
+    return lead.portion(children, SAFE)
+
+
+def test_a_long_lead_is_brought_in_portions_while_it_is_worked_on():
+    assert portion(MOST, Stub(ended=0, waiting=PORTION)) == 0
+    assert portion(MOST, Stub(ended=600, waiting=400)) == PORTION - 400
+    assert portion(MOST, Stub(ended=600, waiting=400), Stub(ended=0, waiting=0)) > PORTION
+    assert portion(1_500, Stub(ended=600, waiting=400)) == 1_500 - 600 - 400 - 1
+
+
+def test_no_lead_is_made_longer_so_that_others_get_their_turn():
+    assert portion(1_000, Stub(ended=600, waiting=400)) == 0
+    assert portion(MOST, Stub(ended=MOST - 1, waiting=0)) == 0
+    assert portion(MOST, Stub(ended=600, waiting=400, began=LONGEST_SECONDS)) == 0
+
+
+def test_a_portion_that_comes_too_late_goes_on_with_the_lead_that_is_over():
+    child: Any = object.__new__(Child)
+    child._unsent, child.going, child.slots = bytearray(), {}, 1
+    child.lead, child.lead_seconds, child.lead_began = 700, 0.01, 5.0
+    run: Any = SimpleNamespace(claimed=SimpleNamespace(id=1), begin=lambda: None)
+    child.give(run, b"", goes_on=True)
+    assert (child.lead, child.lead_began) == (700, 5.0)
+    child.going.clear()
+    child.give(run, b"")
+    assert (child.lead, child.lead_seconds) == (0, 0.0)
+
+
+def test_many_quick_jobs_are_done_in_long_leads_and_the_others_have_their_turn(start_worker, jobs):
+    many = [NewJob("sample.safe")] * 6_000
+    enqueue_many(jobs.conn, many)
+    careful = jobs.add("sample.echo", priority=-5)
+    start_worker()
+    jobs.ended(careful, "completed")
+    wait_for(lambda: completed(jobs) == len(many) + 1)
 
 
 def test_a_lead_does_not_grow_with_runs_that_came_one_by_one():
