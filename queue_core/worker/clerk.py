@@ -12,6 +12,7 @@ from queue_core.worker.books import Finished, Key
 from queue_core.worker.claimer import Claimer
 from queue_core.worker.link import LOCKED, Link
 from queue_core.worker.outbox import BATCH, Outbox
+from queue_core.worker.plans import Plans
 from queue_core.worker.requests import Claims, Connection, Request, Woken
 from queue_core.worker.sleep import Sleep
 
@@ -40,6 +41,7 @@ class Clerk(threading.Thread):
         self._news = threading.RLock()
         self._bell = Bell()
         self._sleep = Sleep()
+        self._plans = Plans()
         self._outbox = Outbox(link, worker)
         self._requests: Sequence[Request] = ()
         self._farewell: Callable[[Connection], None] | None = None
@@ -126,7 +128,7 @@ class Clerk(threading.Thread):
             if requests and 0 < len(ended) <= MOST_WITH_CLAIM:
                 self._store_and_claim(conn, requests, ended, claims)
             else:
-                self._outbox.store(conn, ended)
+                self._store(conn, ended)
                 self._claim(conn, requests, claims)
             done = self._say_farewell(conn)
             self._link.worked()
@@ -155,6 +157,7 @@ class Clerk(threading.Thread):
 
     def _stumble(self, error: Exception) -> None:
         self.claimer.forget()
+        self._plans.forget()
         lost = self._link.failed(error)
         if isinstance(error, LOCKED):
             return
@@ -173,21 +176,32 @@ class Clerk(threading.Thread):
         taken = Claims()
         try:
             with conn.transaction():
+                self._plans.make_anew(conn)
                 moved = self._outbox.move(conn, ended)
                 self._claim(conn, requests, taken)
         except Exception as error:
             if self._link.is_lost(error):
                 raise
             self.claimer.forget()
+            self._plans.forget()
             is_locked = isinstance(error, LOCKED)
-            self._outbox.store(conn, self._outbox.unlocked(conn, ended) if is_locked else ended)
+            self._store(conn, self._outbox.unlocked(conn, ended) if is_locked else ended)
             self._claim(conn, requests, claims)
         else:
             claims.taken += taken.taken
+            if len(moved) < len(ended):  # some are to be looked for elsewhere
+                self._plans.make_anew(conn)
             self._outbox.settle(conn, ended, moved)
+
+    def _store(self, conn: Connection, ended: Sequence[Finished]) -> None:
+        if ended:
+            self._plans.make_anew(conn)
+            self._outbox.store(conn, ended)
 
     def _claim(self, conn: Connection, requests: Sequence[Request], claims: Claims) -> None:
         """Claim for the slots that are free, then what may be claimed ahead behind those runs."""
+        if requests:
+            self._plans.keep(conn)
         for request in requests:
             more: Request | None = request.after(claims.taken)
             while more:

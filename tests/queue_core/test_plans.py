@@ -42,6 +42,7 @@ from queue_core.transitions.promote import promote
 from queue_core.transitions.recover import recover
 from queue_core.transitions.stop import stop
 from queue_core.worker.link import BUSY
+from queue_core.worker.plans import KEEP
 from tests.databases import Database, Pool
 
 # One process fills the tables once.
@@ -55,6 +56,7 @@ LARGE = 1_000
 BATCH = 64
 MANY = 1_000
 BUFFERS_PER_JOB = 40
+ROWS_PER_JOB = 5
 SIGNED: dict[str, Any] = {"by": "ops:alice", "reason": "seen_in_test"}
 LIVE, GONE = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -183,6 +185,7 @@ VERBS: dict[str, tuple[str, Call]] = {
     "confirm": ("review", _acts(confirm)),
     "close": ("review", _acts(close)),
 }
+CLAIMS = ("claim", "claim from a remembered place")
 MARKING = [
     (assign, "review"),
     (assign, "ended"),
@@ -196,9 +199,11 @@ OFTEN = 7
 
 @dataclass
 class Loaded:
-    """A worker's connection that found all tables empty, one to look with, and when they filled."""
+    """A worker's connection that found all tables empty, one that kept the plans of claims, one to
+    look with, and when the tables filled."""
 
     conn: psycopg.Connection[DictRow]
+    kept: psycopg.Connection[DictRow]
     owner: psycopg.Connection[Any]
     filled_at: datetime
 
@@ -234,15 +239,21 @@ def loaded(shared_database: Any) -> Iterator[Loaded]:
     owner = shared_database.owner()
     for row in owner.execute(QUIET).fetchall():
         owner.execute(row["format"])
-    owner.execute("ANALYZE")
-    connect = psycopg.Connection[DictRow].connect
-    with connect(
-        shared_database.url,
-        options=f"{BUSY} -c idle_in_transaction_session_timeout=0",
-        autocommit=True,
-        prepare_threshold=0,
-        row_factory=dict_row,
-    ) as conn:
+    owner.execute("VACUUM ANALYZE")
+
+    def connect() -> psycopg.Connection[DictRow]:
+        return psycopg.Connection[DictRow].connect(
+            shared_database.url,
+            options=f"{BUSY} -c idle_in_transaction_session_timeout=0",
+            autocommit=True,
+            prepare_threshold=0,
+            row_factory=dict_row,
+        )
+
+    with connect() as conn, connect() as kept:
+        kept.execute(KEEP)
+        for verb in CLAIMS:
+            VERBS[verb][1](kept, [uuid.uuid4()])
         for _ in range(OFTEN):
             for _, call in VERBS.values():
                 call(conn, [uuid.uuid4()])
@@ -250,7 +261,7 @@ def loaded(shared_database: Any) -> Iterator[Loaded]:
         (now,) = owner.execute("SELECT clock_timestamp() AS now").fetchall()
         for statement in FILL:
             owner.execute(statement, SIZES)
-        yield Loaded(conn, owner, now["now"])
+        yield Loaded(conn, kept, owner, now["now"])
 
 
 SEQUENTIAL = """
@@ -282,6 +293,31 @@ def test_verbs_prepared_on_empty_tables_read_no_full_one_from_end_to_end(loaded:
     assert len(prepared) == 15  # thirteen verbs, and the looks at lanes and for where jobs stand
     for each in prepared:
         assert (each["generic"], each["on_empty_tables"]) == (0, True), each["statement"]
+
+
+FETCHED = """
+SELECT sum(pg_stat_xact_user_tables.idx_tup_fetch)::integer AS rows
+FROM pg_stat_xact_user_tables
+"""
+
+
+@pytest.mark.parametrize("verb", CLAIMS)
+@pytest.mark.parametrize("number", [BATCH, 1])
+def test_the_kept_plan_of_a_claim_fetches_so_many_rows_a_job_and_no_more(
+    loaded: Loaded, verb: str, number: int
+) -> None:
+    """Though it was made when all tables were empty and vacuumed, for whatever parameters."""
+    conn, (place, call) = loaded.kept, VERBS[verb]
+    ids = loaded.some(place, number)
+    with conn.transaction():
+        (before,) = conn.execute(FETCHED, prepare=False).fetchall()
+        moved = call(conn, ids)
+        (after,) = conn.execute(FETCHED, prepare=False).fetchall()
+        found = conn.execute(SEQUENTIAL, {"large": LARGE}, prepare=False).fetchall()
+    assert (len(moved), found) == (number, [])
+    assert after["rows"] - before["rows"] <= ROWS_PER_JOB * (1 + number)
+    for each in conn.execute(PREPARED, {"filled_at": loaded.filled_at}, prepare=False).fetchall():
+        assert (each["generic"] > 0, each["on_empty_tables"]) == (True, True), each["statement"]
 
 
 def pages(node: dict[str, Any]) -> int:

@@ -68,7 +68,7 @@ def full(shared_database: Any) -> Iterator[Loaded]:
     with psycopg.Connection[DictRow].connect(
         shared_database.url, autocommit=True, row_factory=dict_row
     ) as conn:
-        yield Loaded(conn, owner, now["now"])
+        yield Loaded(conn, conn, owner, now["now"])
 
 
 def kinds(plan: dict[str, Any]) -> set[str]:

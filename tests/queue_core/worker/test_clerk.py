@@ -14,9 +14,10 @@ from queue_core import cancel
 from queue_core.outcomes import Completed, Deferred, Failed, Stopped, Unreadable
 from queue_core.transitions.claim import Claimable, Claimed
 from queue_core.worker.books import Key, Returned
+from queue_core.worker.claimer import Claimer
 from queue_core.worker.clerk import Clerk
 from queue_core.worker.link import BUSY, Link
-from queue_core.worker.outbox import UNSTORABLE
+from queue_core.worker.outbox import UNSTORABLE, Outbox
 from queue_core.worker.requests import Request
 from tests.conftest import Database
 from tests.databases import Pool
@@ -125,6 +126,39 @@ def test_what_ended_is_stored_in_one_commit_with_the_next_claim(desk, jobs, clai
     desk.stored()
     assert taken.id == following
     assert jobs.conn.execute(SAME_COMMIT, [run.id, taken.id]).fetchone() == {"same": True}
+
+
+def test_the_plans_of_claims_are_kept_and_those_of_ends_are_made_anew(
+    desk, jobs, claimed, monkeypatch
+):
+    """Also after a rollback, which takes the settings of its session along."""
+    seen: list[tuple[str, str]] = []
+
+    def watch(kind: type, verb: str) -> None:
+        real = getattr(kind, verb)
+
+        def watched(self: object, conn: Any, *args: object) -> object:
+            (row,) = conn.execute("SHOW plan_cache_mode").fetchall()
+            seen.append((verb, row["plan_cache_mode"]))
+            return real(self, conn, *args)
+
+        monkeypatch.setattr(kind, verb, watched)
+
+    watch(Claimer, "claim")
+    watch(Outbox, "move")
+    watch(Outbox, "store")
+    (run,) = claimed(1)
+    for _ in range(2):
+        jobs.add("sample.echo", queue=desk.line)
+    (second,) = desk.claim(1, ended=[(run, Completed())])
+    (third,) = desk.claim(1, ended=[(second, Completed("{"))])
+    desk.store((third, Completed()))
+    desk.stored()
+    assert set(seen) == {
+        ("claim", "force_generic_plan"),
+        ("move", "force_custom_plan"),
+        ("store", "force_custom_plan"),
+    }
 
 
 def test_a_bad_ending_keeps_neither_the_others_nor_the_next_claim(desk, jobs, claimed):
