@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from queue_core import NewJob, cancel, check, enqueue_many, migrate, retry
 from queue_core.check import tallies as agreement
+from queue_core.errors import ContendedError
 from queue_core.outcomes import Completed, RunReport
 from queue_core.queries.counts import COUNTS, counts
 from queue_core.tallies import fold
@@ -195,7 +197,8 @@ def test_counts_are_right_at_every_instant_while_jobs_end_and_return_and_tallies
             retry(conn, some[::2], **SIGNED)
             runs = claim(conn, worker=worker, names=[Claimable("mail.send")], count=5)
             cancel(conn, [run.id for run in runs[:2]], **SIGNED)
-            give_back(conn, worker, [(run.id, run.attempt) for run in runs])
+            with suppress(ContendedError):  # as a worker does, who gives them back later
+                give_back(conn, worker, [(run.id, run.attempt) for run in runs])
         return 1
 
     def folds() -> None:
